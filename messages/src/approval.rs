@@ -1,0 +1,216 @@
+//! Approvals: a durable request, bound to exact arguments, a turn, and the people who may decide (B3).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::address::Message;
+use crate::ids::{ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
+use crate::store::StoreError;
+
+/// How dangerous a call is (DESIGN.md, section 4.6).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Only reads.
+    Low,
+    /// Repeatable, or once inside the workspace.
+    Medium,
+    /// Once outside, network writes, or unknown.
+    High,
+}
+
+impl Risk {
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// Nobody decided yet.
+    Pending,
+    /// Somebody said yes (or always).
+    Approved,
+    /// Somebody said no, or gave a result in the call's place.
+    Denied,
+    /// The deadline passed: no answer, which is not a refusal (A082).
+    Expired,
+    /// The turn was cancelled.
+    Cancelled,
+}
+
+impl ApprovalState {
+    /// The word in the database and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What was decided.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// Run it, this once.
+    Approve,
+    /// Don't run it.
+    Deny {
+        /// What the person said.
+        #[serde(default)]
+        reason: Option<String>,
+    },
+    /// Run it, and don't ask again for the same in this conversation.
+    Always,
+    /// Don't run it; this text is its result (deny-with-edit).
+    Replace {
+        /// The result, cleaned and bounded.
+        replacement: String,
+    },
+    /// Nobody decided in time.
+    NoAnswer,
+    /// The turn was stopped first.
+    Cancelled,
+}
+
+impl Decision {
+    /// Short stable word.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Deny { .. } => "deny",
+            Self::Always => "always",
+            Self::Replace { .. } => "replace",
+            Self::NoAnswer => "no_answer",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The state the request gets.
+    pub fn state(&self) -> ApprovalState {
+        match self {
+            Self::Approve | Self::Always => ApprovalState::Approved,
+            Self::Deny { .. } | Self::Replace { .. } => ApprovalState::Denied,
+            Self::NoAnswer => ApprovalState::Expired,
+            Self::Cancelled => ApprovalState::Cancelled,
+        }
+    }
+}
+
+/// Who decided, by which surface.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Decider {
+    /// The person: a platform's sender id, or a token's name.
+    pub who: String,
+    /// The channel or surface: `cli`, `ws`, `admin`, `runtime`.
+    pub via: String,
+}
+
+/// A request as stored and as the admin API shows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Approval {
+    /// The request.
+    pub id: ApprovalId,
+    /// The turn that asks.
+    pub turn: TurnId,
+    /// Its conversation.
+    pub conversation_id: ConversationId,
+    /// The channel the turn came by.
+    pub channel: ChannelId,
+    /// The call.
+    pub call: CallId,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// The arguments shown to the approver: exactly those that will run, secrets cleaned.
+    pub arguments: Value,
+    /// SHA-256 (hex) of the canonical arguments as they will run (I7).
+    pub arguments_hash: String,
+    /// How dangerous.
+    pub risk: Risk,
+    /// Why it asks.
+    pub reason: String,
+    /// When it was asked.
+    #[serde(with = "crate::time::millis")]
+    pub asked_at: Timestamp,
+    /// When it becomes *no answer*.
+    #[serde(with = "crate::time::millis")]
+    pub expires_at: Timestamp,
+    /// The sender ids that may decide, beside tokens of role operator and admin.
+    pub approvers: Vec<String>,
+    /// Where it stands.
+    pub state: ApprovalState,
+    /// What was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<Decider>,
+    /// When.
+    #[serde(
+        default,
+        with = "crate::time::millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub decided_at: Option<Timestamp>,
+}
+
+/// A standing grant: "always" for a tool with exactly these arguments, in one conversation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// The grant.
+    pub id: GrantId,
+    /// Where it holds.
+    pub conversation_id: ConversationId,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// SHA-256 (hex) of the canonical arguments it covers.
+    pub arguments_hash: String,
+    /// Who gave it.
+    pub granted_by: Decider,
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub granted_at: Timestamp,
+    /// Until when.
+    #[serde(with = "crate::time::millis")]
+    pub expires_at: Timestamp,
+}
+
+/// A decision as the store holds it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decided {
+    /// The request, with its final state.
+    pub approval: Approval,
+}
+
+/// What an approval's actor takes.
+#[derive(Debug)]
+pub enum ApprovalMsg {
+    /// A decision may be in the store: look.
+    Hint,
+    /// The look's answer.
+    Looked(Box<Result<Approval, StoreError>>),
+    /// The request's own deadline passed.
+    Expired,
+}
+
+impl Message for ApprovalMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Hint => "Hint",
+            Self::Looked(_) => "Looked",
+            Self::Expired => "Expired",
+        }
+    }
+}

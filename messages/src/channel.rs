@@ -1,0 +1,116 @@
+//! Channels: what an adapter can do, and the messages of its intake and sender.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::BoxFuture;
+use crate::address::Message;
+use crate::envelope::Inbound;
+use crate::ids::ChannelId;
+use crate::store::{AcceptOutcome, OutboxRow, SendResult, StoreError};
+
+/// What happens to a message that arrives while the conversation's turn runs.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum QueuePolicy {
+    /// It waits for its turn.
+    #[default]
+    Queue,
+    /// The running turn gives way to it.
+    Interrupt,
+}
+
+/// A platform's sending half. The outbox, order, retries and budgets are the sender actor's.
+pub trait ChannelAdapter: Send + Sync + 'static {
+    /// Which channel.
+    fn id(&self) -> &ChannelId;
+    /// Sends one message; says what is known of it. Bounded in time by the adapter.
+    fn send<'a>(&'a self, row: &'a OutboxRow) -> BoxFuture<'a, SendAttempt>;
+}
+
+/// How one try to send went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SendAttempt {
+    /// The platform has it.
+    Sent {
+        /// The platform's id of the message.
+        external_id: Option<String>,
+    },
+    /// It surely did not arrive; another try may help.
+    Failed {
+        /// Why.
+        cause: String,
+        /// When the platform says to come back.
+        retry_after: Option<std::time::Duration>,
+    },
+    /// It may have arrived.
+    Unknown {
+        /// Why.
+        cause: String,
+    },
+    /// It can't arrive: the chat is gone, the bot is blocked, the request is refused.
+    Refused {
+        /// Why.
+        cause: String,
+    },
+}
+
+/// What a channel's intake takes.
+#[derive(Debug)]
+pub enum IntakeMsg {
+    /// A decoded message, allowed by the channel's list. Answered once it is durable.
+    Receive {
+        /// The message.
+        inbound: Box<Inbound>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<AcceptOutcome, StoreError>>,
+    },
+    /// A message was accepted: tell its session.
+    Accepted {
+        /// What the store says.
+        outcome: Box<AcceptOutcome>,
+    },
+}
+
+impl Message for IntakeMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Receive { .. } => "Receive",
+            Self::Accepted { .. } => "Accepted",
+        }
+    }
+}
+
+/// What a channel's sender takes.
+#[derive(Debug)]
+pub enum SenderMsg {
+    /// There may be rows to send.
+    Due,
+    /// Rows from the outbox.
+    Claimed(Result<Vec<OutboxRow>, StoreError>),
+    /// One row was tried.
+    Tried {
+        /// The row.
+        row: Box<OutboxRow>,
+        /// How it went.
+        attempt: SendAttempt,
+    },
+    /// The result is in the store.
+    Marked {
+        /// What was written.
+        result: Result<SendResult, StoreError>,
+    },
+}
+
+impl Message for SenderMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Due => "Due",
+            Self::Claimed(_) => "Claimed",
+            Self::Tried { .. } => "Tried",
+            Self::Marked { .. } => "Marked",
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The conversation as a model sees it: roles, texts, calls, usage.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::CallId;
+
+/// Who speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions of ours.
+    System,
+    /// The person, or a note of ours in the person's place.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result.
+    Tool,
+}
+
+impl Role {
+    /// The word on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// What a user-role message is. Only [`UserKind::Message`] starts a turn (V-C17).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserKind {
+    /// The person's own message: a turn starts here.
+    #[default]
+    Message,
+    /// Says that older turns were left out. One, right after the system message.
+    Breadcrumb,
+    /// Said by the person while the turn ran.
+    Steering,
+    /// Ours, to the model: its last reply could not be used.
+    Feedback,
+}
+
+/// One call the model asked for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Our id, unique for ever.
+    pub id: CallId,
+    /// The id the provider gave, if it gave one; both halves of the pair go back to it under this id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments, or why they can't be read.
+    pub arguments: Arguments,
+}
+
+impl ToolCall {
+    /// The id both halves of the pair carry in a request to a provider.
+    pub fn wire_id(&self) -> String {
+        match &self.provider_id {
+            Some(id) => id.clone(),
+            None => format!("call_{}", self.id.0.simple()),
+        }
+    }
+}
+
+/// A call's arguments. Invalid JSON is refused with feedback to the model, never run as `{}` (T8).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arguments {
+    /// A JSON object.
+    Object(serde_json::Map<String, Value>),
+    /// What the model wrote, and why it is not usable.
+    Invalid {
+        /// The raw text, bounded.
+        raw: String,
+        /// The parser's complaint.
+        error: String,
+    },
+}
+
+impl Arguments {
+    /// From the text a model streamed. Nothing, or only white space, is `{}` (A031).
+    pub fn parse(raw: &str) -> Self {
+        if raw.trim().is_empty() {
+            return Self::Object(serde_json::Map::new());
+        }
+        match serde_json::from_str::<Value>(raw) {
+            Ok(Value::Object(map)) => Self::Object(map),
+            Ok(_) => Self::Invalid {
+                raw: crate::tool::head(raw, 2_000).to_owned(),
+                error: "the arguments must be a JSON object".to_owned(),
+            },
+            Err(error) => Self::Invalid {
+                raw: crate::tool::head(raw, 2_000).to_owned(),
+                error: error.to_string(),
+            },
+        }
+    }
+
+    /// As a JSON value, for display: the object, or the raw text.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Object(map) => Value::Object(map.clone()),
+            Self::Invalid { raw, .. } => Value::String(raw.clone()),
+        }
+    }
+
+    /// The text a provider gets back: the object's JSON, or `{}` for arguments that were not JSON,
+    /// since providers parse what they are sent.
+    pub fn to_wire(&self) -> String {
+        match self {
+            Self::Object(map) => Value::Object(map.clone()).to_string(),
+            Self::Invalid { .. } => "{}".to_owned(),
+        }
+    }
+}
+
+/// One message of the conversation, as stored and as sent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum ChatMessage {
+    /// Instructions. Never stored: the request begins with one, made anew.
+    System {
+        /// The text.
+        text: String,
+    },
+    /// The person, or a note of ours in the person's place.
+    User {
+        /// The text.
+        text: String,
+        /// What it is.
+        #[serde(default)]
+        kind: UserKind,
+    },
+    /// The model.
+    Assistant {
+        /// Its visible text; may be empty if there are calls.
+        text: String,
+        /// What it asked for, in order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<ToolCall>,
+        /// The text is only a part: the stream was cut or stopped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
+    /// A call's result.
+    Tool {
+        /// Which call.
+        call: CallId,
+        /// The id the provider knows the call by.
+        wire_id: String,
+        /// The tool's name.
+        name: String,
+        /// What the model reads.
+        output: String,
+    },
+}
+
+impl ChatMessage {
+    /// The person's own message.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), kind: UserKind::Message }
+    }
+
+    /// A model's text without calls.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::Assistant { text: text.into(), calls: Vec::new(), interrupted: false }
+    }
+
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        match self {
+            Self::System { .. } => Role::System,
+            Self::User { .. } => Role::User,
+            Self::Assistant { .. } => Role::Assistant,
+            Self::Tool { .. } => Role::Tool,
+        }
+    }
+
+    /// The text a person would read.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::System { text } | Self::User { text, .. } | Self::Assistant { text, .. } => text,
+            Self::Tool { output, .. } => output,
+        }
+    }
+
+    /// Whether a turn starts here.
+    pub fn starts_turn(&self) -> bool {
+        matches!(self, Self::User { kind: UserKind::Message, .. })
+    }
+}
+
+/// Tokens, as the provider reported them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Input tokens, cached ones included.
+    pub input: u64,
+    /// Output tokens, reasoning included.
+    pub output: u64,
+}
+
+impl Usage {
+    /// Adds another call's tokens.
+    pub fn add(&mut self, other: Usage) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+    }
+}

@@ -1,0 +1,465 @@
+//! The configuration's sections: names, types, defaults, meanings (`rookery config schema`).
+//!
+//! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer};
+
+use crate::channel::QueuePolicy;
+
+/// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
+#[derive(Clone)]
+pub struct Secret(SecretString);
+
+impl Secret {
+    /// From its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(SecretString::from(text.into()))
+    }
+
+    /// The secret itself.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl JsonSchema for Secret {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "writeOnly": true })
+    }
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Version of this file's form. Only 1 is known.
+    pub config_version: u32,
+    /// Folder for the database, the admin token (mode 0600) and the log file.
+    pub data_dir: PathBuf,
+    /// The database.
+    pub store: StoreSettings,
+    /// HTTP, WebSocket, web page, admin API.
+    pub gateway: GatewaySettings,
+    /// How the service ends.
+    pub shutdown: ShutdownSettings,
+    /// Conversations.
+    pub sessions: SessionSettings,
+    /// Approvals.
+    pub approvals: ApprovalSettings,
+    /// Model providers, by profile name.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Agents, by name.
+    pub agents: BTreeMap<String, AgentSettings>,
+    /// What agents may do, by profile name.
+    pub risk_profiles: BTreeMap<String, RiskProfile>,
+    /// How turns run, by profile name.
+    pub runtime_profiles: BTreeMap<String, RuntimeProfile>,
+    /// Channels, by platform, then alias.
+    pub channels: ChannelSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config_version: 1,
+            data_dir: PathBuf::from("data"),
+            store: StoreSettings::default(),
+            gateway: GatewaySettings::default(),
+            shutdown: ShutdownSettings::default(),
+            sessions: SessionSettings::default(),
+            approvals: ApprovalSettings::default(),
+            providers: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            risk_profiles: BTreeMap::new(),
+            runtime_profiles: BTreeMap::new(),
+            channels: ChannelSettings::default(),
+        }
+    }
+}
+
+/// What a commit survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Loss of power: every commit is synced to disk.
+    #[default]
+    Power,
+    /// The end of the process, `kill -9` included; not loss of power.
+    Process,
+}
+
+/// The database.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreSettings {
+    /// The file. Default: `rookery.db` in `data_dir`.
+    pub path: Option<PathBuf>,
+    /// What a commit survives: `power` or `process`.
+    pub durability: Durability,
+}
+
+/// HTTP, WebSocket, web page, admin API.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewaySettings {
+    /// Address and port. An address off loopback needs `tokens`.
+    pub listen: String,
+    /// Largest request body.
+    pub body_limit_bytes: usize,
+    /// Bearer tokens. None: an admin token is made in `data_dir` at first start.
+    pub tokens: Vec<TokenSettings>,
+    /// Most WebSocket connections at once.
+    pub max_connections: usize,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7717".to_owned(),
+            body_limit_bytes: 1_048_576,
+            tokens: Vec::new(),
+            max_connections: 1_024,
+        }
+    }
+}
+
+/// What a token's holder may do. Each role may do what those before it may.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthRole {
+    /// Its own conversations and turns.
+    Chat,
+    /// Read everything.
+    Viewer,
+    /// Decide approvals, cancel, pause, handle dead letters.
+    Operator,
+    /// Stop, kill and restart actors; configuration.
+    Admin,
+}
+
+impl AuthRole {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// A bearer token.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSettings {
+    /// Who it is, for the audit.
+    pub name: String,
+    /// The token; at least 16 characters.
+    pub token: Secret,
+    /// What it may do.
+    pub role: AuthRole,
+}
+
+/// How the service ends.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShutdownSettings {
+    /// How long running turns may take to finish after SIGTERM, in seconds.
+    pub drain_secs: u64,
+}
+
+impl Default for ShutdownSettings {
+    fn default() -> Self {
+        Self { drain_secs: 20 }
+    }
+}
+
+/// Conversations.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionSettings {
+    /// A conversation's actor ends after so many idle seconds; its state is in the store.
+    pub idle_secs: u64,
+    /// Most conversations with an actor at once.
+    pub max_active: usize,
+    /// A turn is failed after so many attempts that ended in a crash.
+    pub max_attempts: u32,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { idle_secs: 60, max_active: 10_000, max_attempts: 3 }
+    }
+}
+
+/// Approvals.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovalSettings {
+    /// A request becomes *no answer* after so many seconds.
+    pub timeout_secs: u64,
+    /// An *always* grant ends after so many seconds.
+    pub grant_secs: u64,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self { timeout_secs: 3_600, grant_secs: 86_400 }
+    }
+}
+
+/// A provider's wire protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderKind {
+    /// OpenAI-compatible chat completions.
+    Openai,
+    /// Built in, deterministic, offline.
+    Demo,
+}
+
+/// A model provider profile.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderSettings {
+    /// `openai` or `demo`.
+    pub kind: ProviderKind,
+    /// Where it is, up to and including `/v1`. Default: OpenAI's own.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// Its key.
+    #[serde(default)]
+    pub api_key: Option<Secret>,
+    /// The model's name.
+    #[serde(default)]
+    pub model: String,
+    /// Profiles to try when this one fails, in order.
+    #[serde(default)]
+    pub fallback: Vec<String>,
+    /// A stream that sends nothing for so many seconds has failed.
+    #[serde(default = "defaults::idle_timeout_secs")]
+    pub idle_timeout_secs: u64,
+    /// Most calls at once.
+    #[serde(default = "defaults::max_concurrency")]
+    pub max_concurrency: usize,
+    /// Tries of one call at this profile before the next in the chain.
+    #[serde(default = "defaults::max_attempts")]
+    pub max_attempts: u32,
+}
+
+/// Defaults that serde needs as functions.
+mod defaults {
+    pub(super) fn idle_timeout_secs() -> u64 {
+        90
+    }
+    pub(super) fn max_concurrency() -> usize {
+        64
+    }
+    pub(super) fn max_attempts() -> u32 {
+        4
+    }
+    pub(super) fn queue_limit() -> u32 {
+        20
+    }
+    pub(super) fn allow_all() -> Vec<String> {
+        vec!["*".to_owned()]
+    }
+    pub(super) fn profile() -> String {
+        "default".to_owned()
+    }
+}
+
+/// An agent.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSettings {
+    /// The provider profile it calls first.
+    pub provider: String,
+    /// What it may do.
+    #[serde(default = "defaults::profile")]
+    pub risk_profile: String,
+    /// How its turns run.
+    #[serde(default = "defaults::profile")]
+    pub runtime_profile: String,
+    /// Its folder. Default: `work/<name>`.
+    #[serde(default)]
+    pub workspace: Option<PathBuf>,
+    /// The channels it owns, such as `webhook.ci`, `cli`, `ws`. A channel has one owner.
+    #[serde(default)]
+    pub channels: Vec<String>,
+    /// What it is told first.
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+    /// Where approvals of turns without a way to ask go: `admin`.
+    #[serde(default)]
+    pub approval_route: Option<String>,
+}
+
+/// How much an agent may do by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AutonomyLevel {
+    /// Only tools that read.
+    Readonly,
+    /// Medium and high risk ask.
+    #[default]
+    Supervised,
+    /// Nothing asks; lists still hold.
+    Full,
+}
+
+/// What agents of this profile may do. A key that is absent restricts nothing; `[]` admits nothing.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RiskProfile {
+    /// `readonly`, `supervised` or `full`.
+    pub level: AutonomyLevel,
+    /// Only these tools.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Never these tools, whatever else admits them.
+    pub excluded_tools: Vec<String>,
+    /// Medium-risk calls of these tools don't ask.
+    pub auto_approve: Vec<String>,
+    /// Calls of these tools always ask, whatever else admits them.
+    pub always_ask: Vec<String>,
+    /// Only these shell commands, by first word; `*` is any.
+    pub allowed_commands: Option<Vec<String>>,
+    /// Paths no tool may touch, beside our own configuration and data.
+    pub forbidden_paths: Vec<PathBuf>,
+    /// High-risk calls are blocked instead of asked about.
+    pub block_high_risk: bool,
+}
+
+/// What a turn does when it reaches its iteration cap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CapBehaviour {
+    /// It fails, naming the cap.
+    #[default]
+    Error,
+    /// It makes one more call without tools, and answers with that.
+    Summary,
+}
+
+/// How turns run.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuntimeProfile {
+    /// Most model calls that may ask for tools, a turn.
+    pub max_tool_iterations: u32,
+    /// Several safe calls of one response run at once.
+    pub parallel_tools: bool,
+    /// Longest tool result that enters the history, in characters; 0 is no limit.
+    pub max_tool_result_chars: usize,
+    /// The window to keep a conversation in, in tokens; 0 is no limit.
+    pub max_context_tokens: u64,
+    /// What happens at the cap: `error` or `summary`.
+    pub at_cap: CapBehaviour,
+    /// Identical calls within one response run once; read-only tools and those below are exempt.
+    pub duplicate_guard: bool,
+    /// Tools the duplicate guard leaves alone.
+    pub duplicate_exempt: Vec<String>,
+    /// How long a stopped tool may take before it is aborted, in milliseconds.
+    pub stop_grace_ms: u64,
+    /// A turn without progress for so many seconds is failed; 0 is never.
+    pub progress_timeout_secs: u64,
+}
+
+impl Default for RuntimeProfile {
+    fn default() -> Self {
+        Self {
+            max_tool_iterations: 10,
+            parallel_tools: true,
+            max_tool_result_chars: 50_000,
+            max_context_tokens: 100_000,
+            at_cap: CapBehaviour::Error,
+            duplicate_guard: true,
+            duplicate_exempt: Vec::new(),
+            stop_grace_ms: 2_000,
+            progress_timeout_secs: 1_800,
+        }
+    }
+}
+
+/// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChannelSettings {
+    /// Webhooks: `POST /v1/channels/webhook/<alias>`.
+    pub webhook: BTreeMap<String, WebhookSettings>,
+}
+
+/// What is done with a send whose outcome is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// Sent again, marked as possibly repeated.
+    #[default]
+    Resend,
+    /// Kept as a dead letter.
+    Hold,
+}
+
+/// A webhook.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Requests must be signed with it. None: only callers with a token, or on loopback.
+    #[serde(default)]
+    pub secret: Option<Secret>,
+    /// Senders that may use it; `*` is everybody.
+    #[serde(default = "defaults::allow_all")]
+    pub allowed_users: Vec<String>,
+    /// Senders that may decide approvals. Default: the turn's sender.
+    #[serde(default)]
+    pub approvers: Option<Vec<String>>,
+    /// Replies are posted there too, signed with the secret.
+    #[serde(default)]
+    pub reply_url: Option<String>,
+    /// What happens to a message that arrives while a turn runs: `queue` or `interrupt`.
+    #[serde(default)]
+    pub queue: QueuePolicy,
+    /// Most messages that wait, a conversation.
+    #[serde(default = "defaults::queue_limit")]
+    pub queue_limit: u32,
+    /// What is done with a post to `reply_url` whose outcome is unknown: `resend` or `hold`.
+    #[serde(default)]
+    pub on_unknown: OnUnknown,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            secret: None,
+            allowed_users: defaults::allow_all(),
+            approvers: None,
+            reply_url: None,
+            queue: QueuePolicy::Queue,
+            queue_limit: defaults::queue_limit(),
+            on_unknown: OnUnknown::Resend,
+        }
+    }
+}

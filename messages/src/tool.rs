@@ -1,0 +1,416 @@
+//! The tool contract, the collector's messages, and every fixed text a model may read.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::BoxFuture;
+use crate::address::Message;
+use crate::chat::ToolCall;
+use crate::envelope::TurnOrigin;
+use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
+use crate::store::StoreError;
+use crate::turn::CallState;
+
+/// Texts that a model or a person reads. They stand here and nowhere else.
+pub mod text {
+    /// A success without output.
+    pub const NO_OUTPUT: &str = "(no output)";
+    /// What stands at the end of a partial answer.
+    pub const INTERRUPTED_MARKER: &str = "[interrupted]";
+    /// A call that ran when the turn was stopped.
+    pub const INTERRUPTED_RUNNING: &str =
+        "[interrupted] the call was stopped while it ran; it may have had effects";
+    /// A call that had not begun when the turn was stopped.
+    pub const INTERRUPTED_NOT_STARTED: &str = "[interrupted] the call was not started";
+    /// A `Once` call that began in a former life.
+    pub const OUTCOME_UNKNOWN: &str = "[outcome unknown] the service was interrupted after this call had \
+         begun; it may or may not have had its effect. It was not repeated. Check before trying again.";
+    /// A tool that crashed.
+    pub const CRASHED: &str = "the tool crashed; only this call is affected";
+    /// A person refused.
+    pub const DENIED_BY_USER: &str = "denied by user: the call was not run";
+    /// Nobody decided in time.
+    pub const DENIED_NO_ANSWER: &str = "not run: nobody answered the approval request in time. No user decided; \
+         this is not a refusal";
+    /// There was nobody to ask.
+    pub const DENIED_NOBODY_ASKED: &str = "not run: the call needs approval and nobody was asked, because this channel has no way to ask. \
+         No user decided";
+    /// What stands before an approver's replacement.
+    pub const REPLACED_PREFIX: &str = "the call was not run; the approver answered in its place:\n";
+    /// What stands before the text of a duplicate call's result.
+    pub const DUPLICATE_PREFIX: &str =
+        "the same call stands twice in one response and ran once; its result:\n";
+    /// What stands before a blocked call's reason.
+    pub const BLOCKED_PREFIX: &str = "blocked by policy: ";
+    /// What stands before the name of a tool that isn't there.
+    pub const UNKNOWN_TOOL_PREFIX: &str = "Unknown tool: ";
+    /// What stands before the complaint about unreadable arguments.
+    pub const INVALID_ARGUMENTS_PREFIX: &str =
+        "the call was not run, its arguments are not valid: ";
+    /// The note that older turns were left out.
+    pub const BREADCRUMB: &str =
+        "[Earlier messages of this conversation were left out to fit the model's window.]";
+}
+
+/// The longest prefix of at most `max` bytes that ends on a character boundary (A136).
+pub fn head(text: &str, max: usize) -> &str {
+    if text.len() <= max {
+        return text;
+    }
+    let mut end = max;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The longest suffix of at most `max` bytes that begins on a character boundary (A136).
+pub fn tail(text: &str, max: usize) -> &str {
+    if text.len() <= max {
+        return text;
+    }
+    let mut start = text.len() - max;
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+/// What repeating a call would mean. Unknown means [`Effects::Once`].
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Effects {
+    /// It changes nothing.
+    ReadOnly,
+    /// Doing it twice is the same as doing it once.
+    Idempotent,
+    /// It must not be repeated.
+    #[default]
+    Once,
+}
+
+/// How far an effect reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Inside the agent's workspace.
+    Workspace,
+    /// Beyond it, or unknown.
+    #[default]
+    Outside,
+}
+
+/// What a model is told about a tool. Shared by `Arc`: specs are rebuilt for every request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Stable name, `^[a-zA-Z0-9_-]{1,64}$`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments: an object.
+    pub parameters: Value,
+}
+
+/// What one call would do, judged from its arguments (per-call risk).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallEffects {
+    /// What repeating it would mean.
+    pub effects: Effects,
+    /// How far it reaches.
+    pub reach: Reach,
+    /// Paths it would read, as written in the arguments.
+    pub reads: Vec<String>,
+    /// Paths it would write, as written in the arguments.
+    pub writes: Vec<String>,
+    /// The shell command it would run.
+    pub command: Option<String>,
+}
+
+impl CallEffects {
+    /// A call that only reads and names no path.
+    pub fn read_only() -> Self {
+        Self {
+            effects: Effects::ReadOnly,
+            reach: Reach::Workspace,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            command: None,
+        }
+    }
+
+    /// A call of which nothing is known.
+    pub fn unknown() -> Self {
+        Self { effects: Effects::Once, reach: Reach::Outside, ..Self::read_only() }
+    }
+}
+
+/// Why a call may run without, or after, a question. A typed field of the context, never an argument (V-G6).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Authority {
+    /// Policy allows it.
+    Policy,
+    /// A person approved this very call.
+    Approved {
+        /// The request.
+        approval: ApprovalId,
+    },
+    /// A standing grant covers it.
+    Granted {
+        /// The grant.
+        grant: GrantId,
+    },
+}
+
+/// What a tool knows about the call it serves.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The turn.
+    pub turn: TurnId,
+    /// The call. A stable idempotency key for tools that can use one.
+    pub call: CallId,
+    /// The conversation.
+    pub conversation_id: ConversationId,
+    /// The channel the turn came by.
+    pub channel: ChannelId,
+    /// The agent.
+    pub agent: AgentName,
+    /// Where the turn comes from.
+    pub origin: TurnOrigin,
+    /// The agent's workspace; every relative path starts here, none leaves it.
+    pub workspace: PathBuf,
+    /// Paths that stay closed even inside the workspace.
+    pub forbidden_paths: Arc<[PathBuf]>,
+    /// Why the call may run.
+    pub authority: Authority,
+    /// Cancelled when the call is to end. The tool has [`ToolContext::grace`] from then on.
+    pub cancel: CancellationToken,
+    /// How long a cancelled tool may take to end, before its task is aborted.
+    pub grace: Duration,
+    /// Where tools record the process groups they start, before these may act.
+    pub processes: Arc<dyn ProcessLedger>,
+    /// Progress text for people; bounded, latest wins.
+    pub progress: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("turn", &self.turn)
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A process group a tool started, recorded so that a later life can end it (A129).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// The kernel's boot id (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// The group's id: the leader's pid.
+    pub pgid: i32,
+    /// The leader's start time in clock ticks since boot (`/proc/<pid>/stat`, field 22).
+    pub start_ticks: u64,
+    /// The call that started it.
+    pub call: CallId,
+}
+
+/// Durable list of the process groups that are alive.
+pub trait ProcessLedger: Send + Sync + 'static {
+    /// Records a group; resolves once the record is durable.
+    fn started(&self, record: ProcessRecord) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// The group is gone.
+    fn ended(&self, record: ProcessRecord) -> BoxFuture<'_, ()>;
+}
+
+/// What a tool gives back (T1).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Whether it did what was asked.
+    pub success: bool,
+    /// What the model reads.
+    pub output: String,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ToolResult {
+    /// A success.
+    pub fn ok(output: impl Into<String>) -> Self {
+        Self { success: true, output: output.into(), error: None }
+    }
+
+    /// A failure: what was tried, why it failed, what to do.
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self { success: false, output: String::new(), error: Some(error.into()) }
+    }
+
+    /// The text a model reads: output, then the error.
+    pub fn model_text(&self) -> String {
+        match (&self.error, self.output.is_empty()) {
+            (Some(error), true) => format!("error: {error}"),
+            (Some(error), false) => format!("{}\nerror: {error}", self.output),
+            (None, true) => text::NO_OUTPUT.to_owned(),
+            (None, false) => self.output.clone(),
+        }
+    }
+}
+
+/// A tool. It does no logging, approval or history of its own (T1).
+pub trait Tool: Send + Sync + 'static {
+    /// What the model is told.
+    fn spec(&self) -> Arc<ToolSpec>;
+
+    /// Who provides it: `builtin`, or an MCP server's name.
+    fn provider(&self) -> &str {
+        "builtin"
+    }
+
+    /// What this very call would do. The gate judges it; errors mean "unknown".
+    fn effects(&self, arguments: &Map<String, Value>) -> CallEffects;
+
+    /// How long one call may take.
+    fn timeout(&self, arguments: &Map<String, Value>) -> Duration {
+        let _ = arguments;
+        Duration::from_secs(120)
+    }
+
+    /// Runs the call. A failure is a result, not a panic. Ends soon after `cx.cancel`.
+    fn execute<'a>(
+        &'a self,
+        arguments: &'a Map<String, Value>,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolResult>;
+}
+
+/// One slot of a batch, in the model's order, as the turn plans it.
+pub struct PlannedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// The end it already has, or how to run it.
+    pub plan: SlotPlan,
+}
+
+/// What a slot starts as.
+pub enum SlotPlan {
+    /// It has its end: denied, blocked, replaced, invalid, unknown.
+    Filled(SlotOutcome),
+    /// Same as an earlier slot of this batch: takes that slot's result.
+    SameAs(usize),
+    /// It runs.
+    Run(Box<RunnableCall>),
+}
+
+/// All that is needed to run a call.
+pub struct RunnableCall {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// The arguments, exactly as judged.
+    pub arguments: Map<String, Value>,
+    /// The call's context.
+    pub context: ToolContext,
+    /// What repeating it would mean: `Once` needs its `call_started` committed first.
+    pub effects: Effects,
+}
+
+impl fmt::Debug for RunnableCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunnableCall").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+/// The one outcome of a slot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SlotOutcome {
+    /// The end.
+    pub state: CallState,
+    /// The full text; the turn bounds it before it enters the history.
+    pub output: String,
+    /// How long the tool ran, in milliseconds.
+    #[serde(default)]
+    pub duration_ms: u64,
+}
+
+impl SlotOutcome {
+    /// An end without a run.
+    pub fn unrun(state: CallState, output: impl Into<String>) -> Self {
+        Self { state, output: output.into(), duration_ms: 0 }
+    }
+}
+
+/// The collector's report: as many outcomes as slots, in order (I4).
+#[derive(Debug)]
+pub struct BatchReport {
+    /// Which batch of the turn, from 1.
+    pub batch: u32,
+    /// One outcome a slot, in the model's order.
+    pub outcomes: Vec<SlotOutcome>,
+}
+
+/// What a batch's collector takes.
+#[derive(Debug)]
+pub enum BatchMsg {
+    /// A tool actor's report, sent on a reserved place.
+    ToolEnded {
+        /// The slot.
+        slot: usize,
+        /// Its outcome.
+        outcome: SlotOutcome,
+    },
+    /// The store's answer about `call_started` entries.
+    StartCommitted {
+        /// The slots they were for.
+        slots: Vec<usize>,
+        /// Done, or why not.
+        result: Result<(), StoreError>,
+    },
+    /// The store's answer about a `call_finished` entry.
+    FinishCommitted {
+        /// The slot.
+        slot: usize,
+        /// Done, or why not.
+        result: Result<(), StoreError>,
+    },
+}
+
+impl Message for BatchMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::ToolEnded { .. } => "ToolEnded",
+            Self::StartCommitted { .. } => "StartCommitted",
+            Self::FinishCommitted { .. } => "FinishCommitted",
+        }
+    }
+}
+
+/// What a tool's actor takes.
+#[derive(Debug)]
+pub enum ToolMsg {
+    /// Its task is done.
+    Done(ToolResult),
+    /// The tool's own time limit passed.
+    TimedOut,
+    /// A cancelled tool did not end within its grace.
+    GraceOver,
+}
+
+impl Message for ToolMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "Done",
+            Self::TimedOut => "TimedOut",
+            Self::GraceOver => "GraceOver",
+        }
+    }
+}

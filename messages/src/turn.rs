@@ -1,0 +1,298 @@
+//! A turn: its record, its outcome, its calls, and the messages its actor takes.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Message;
+use crate::approval::Decided;
+use crate::chat::Usage;
+use crate::envelope::{ReplyAddress, TurnOrigin};
+use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
+use crate::model::ModelReport;
+use crate::store::{CommitAck, StoreError};
+use crate::tool::BatchReport;
+
+/// Where a turn stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    /// Accepted, not begun.
+    Queued,
+    /// Begun.
+    Running,
+    /// A person has to decide.
+    WaitingApproval,
+    /// It has its outcome.
+    Ended,
+}
+
+impl TurnState {
+    /// The word in the database and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::WaitingApproval => "waiting_approval",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// How an accepted envelope ended. Exactly one each (I1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// There is a reply.
+    Answered,
+    /// No reply, by policy.
+    Silent,
+    /// It failed, and the sender was told.
+    Failed,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It was not taken (queue full), and the sender was told.
+    Rejected,
+    /// Nobody came for it in time.
+    Expired,
+    /// Another message's turn answered it too.
+    Merged,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Answered,
+        Self::Silent,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Rejected,
+        Self::Expired,
+        Self::Merged,
+    ];
+
+    /// The word in the database and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::Merged => "merged",
+        }
+    }
+}
+
+/// Where a call stands. The last seven are ends; each call of a response gets exactly one (I4).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallState {
+    /// Known, not begun.
+    Planned,
+    /// Waiting for a person.
+    Waiting,
+    /// Its tool runs.
+    Running,
+    /// The tool reported success.
+    Succeeded,
+    /// The tool reported failure, timed out, or crashed.
+    Failed,
+    /// An approval was refused, or could not be had.
+    Denied,
+    /// Policy forbids it.
+    Blocked,
+    /// The approver gave a result in its place.
+    Replaced,
+    /// The same call stands in the same response; it has that one's result.
+    Duplicate,
+    /// The turn was stopped before it ended.
+    Interrupted,
+    /// It began in a former life and may have had its effect.
+    Unknown,
+}
+
+impl CallState {
+    /// The word in the database and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Blocked => "blocked",
+            Self::Replaced => "replaced",
+            Self::Duplicate => "duplicate",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether this is an end.
+    pub fn is_end(self) -> bool {
+        !matches!(self, Self::Planned | Self::Waiting | Self::Running)
+    }
+}
+
+/// A call as the API shows it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// The call.
+    pub id: CallId,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// Where it stands.
+    pub state: CallState,
+    /// When the tool began.
+    #[serde(
+        default,
+        with = "crate::time::millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub started_at: Option<Timestamp>,
+    /// When the call ended.
+    #[serde(
+        default,
+        with = "crate::time::millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A turn as stored and as the API shows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// The turn.
+    pub id: TurnId,
+    /// The envelope it answers.
+    pub envelope: EnvelopeId,
+    /// The platform's id of the conversation.
+    pub conversation: String,
+    /// Our id of the conversation.
+    pub conversation_id: ConversationId,
+    /// The agent.
+    pub agent: AgentName,
+    /// The channel.
+    pub channel: ChannelId,
+    /// Where it comes from.
+    pub origin: TurnOrigin,
+    /// Where it stands.
+    pub state: TurnState,
+    /// How it ended; null until then.
+    pub outcome: Option<Outcome>,
+    /// The final text; null until answered.
+    pub reply: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TurnError>,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// When it was begun first.
+    #[serde(with = "crate::time::millis::option")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(with = "crate::time::millis::option")]
+    pub ended_at: Option<Timestamp>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Its calls, in order.
+    pub calls: Vec<CallRecord>,
+}
+
+/// Why a turn failed: for the sender, the API and the record. Cleaned and bounded.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TurnError {
+    /// Stable word, such as `provider_auth`, `iteration_cap`, `crashed`.
+    pub code: String,
+    /// What was tried and what to do.
+    pub message: String,
+}
+
+impl TurnError {
+    /// From its parts.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// How a turn ends, as committed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TurnFinish {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The final text, if there is one.
+    pub reply: Option<String>,
+    /// Why it failed.
+    pub error: Option<TurnError>,
+    /// Tokens in all.
+    pub usage: Usage,
+}
+
+/// What a session gets to run: the claimed row, under its fence.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TurnClaim {
+    /// The turn's record.
+    pub record: TurnRecord,
+    /// The text of the message.
+    pub text: String,
+    /// The sender's platform id, who may decide approvals by default.
+    pub sender: String,
+    /// Where the answer goes.
+    pub reply_address: ReplyAddress,
+    /// The fence: writes of an older (epoch, attempt) are refused (I3).
+    pub fence: Fence,
+    /// Somebody asked to cancel it before it began.
+    pub cancel_requested: bool,
+    /// The journal of former attempts, in order.
+    pub journal: Vec<crate::journal::JournalEntry>,
+    /// The conversation's history, oldest first, this turn's own messages included.
+    pub history: Vec<crate::store::StoredMessage>,
+    /// Approvals of this turn, whatever their state.
+    pub approvals: Vec<crate::approval::Approval>,
+}
+
+/// The fence of a running turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fence {
+    /// The conversation's lease epoch.
+    pub epoch: u64,
+    /// The attempt, from 1.
+    pub attempt: u32,
+}
+
+/// What a turn's actor takes.
+#[derive(Debug)]
+pub enum TurnMsg {
+    /// The store's answer to the commit with this number.
+    Committed {
+        /// The commit's number within this attempt.
+        seq: u64,
+        /// Done, or why not.
+        result: Result<CommitAck, StoreError>,
+    },
+    /// The model call ended.
+    ModelEnded(ModelReport),
+    /// The batch ended: every slot is filled.
+    BatchEnded(BatchReport),
+    /// A decision on an approval is in the store.
+    ApprovalDecided(Box<Decided>),
+    /// A hint that a decision was made somewhere else; the approval's actor looks.
+    ApprovalHint(ApprovalId),
+    /// The person said something while the turn runs.
+    Steer(String),
+}
+
+impl Message for TurnMsg {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Committed { .. } => "Committed",
+            Self::ModelEnded(_) => "ModelEnded",
+            Self::BatchEnded(_) => "BatchEnded",
+            Self::ApprovalDecided(_) => "ApprovalDecided",
+            Self::ApprovalHint(_) => "ApprovalHint",
+            Self::Steer(_) => "Steer",
+        }
+    }
+}
