@@ -32,7 +32,7 @@ pub enum ActorStatus {
 /// One actor.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TreeNode {
-    /// Path from the root: `service/sessions/<conversation>/turn/<id>`; the root's own is `root`.
+    /// Path from the root: `root/service/sessions/<conversation>/turn/<id>`.
     pub path: String,
     /// Its kind: `turn`, `tool`, `store` …
     pub kind: String,

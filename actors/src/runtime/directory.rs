@@ -1,0 +1,532 @@
+//! Who lives: id → meta. Status is read from here without a message.
+//!
+//! Cost: one map insert and remove an actor, a few relaxed atomics a message.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
+use rookery_messages::address::{MailboxGauge, StopHandle};
+use rookery_messages::exit::{ExitReason, StopReason};
+use rookery_messages::ids::ActorId;
+use rookery_messages::time::World;
+use rookery_messages::tree::{ActorStatus, InHand, LastExit, MailboxView, TreeNode, TreeSnapshot};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::tasks::TaskSet;
+
+/// How long a failed actor stays on show.
+const GRAVE_TIME: Duration = Duration::from_secs(60);
+/// Most failed actors on show.
+const GRAVES: usize = 256;
+
+/// What an operator wants of an actor that was stopped by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Intent {
+    /// Nothing special: a stop stays a stop.
+    None = 0,
+    /// Its supervisor starts it again at once.
+    Restart = 1,
+}
+
+/// How an actor ended, for the crash log and the metrics.
+#[derive(Clone, Debug)]
+pub struct ExitRecord {
+    /// Which.
+    pub id: ActorId,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its path.
+    pub path: String,
+    /// How.
+    pub reason: ExitReason,
+    /// When.
+    pub at: Timestamp,
+    /// The message it died in.
+    pub in_hand: Option<&'static str>,
+}
+
+/// Told of every exit. Must not block.
+pub type ExitHook = Arc<dyn Fn(&ExitRecord) + Send + Sync>;
+
+type ObserveRequest = Box<dyn Fn(oneshot::Sender<Value>) + Send + Sync>;
+
+/// One live actor's meta.
+pub struct Entry {
+    /// Incarnation.
+    pub id: ActorId,
+    /// Kind.
+    pub kind: &'static str,
+    /// Path from the root.
+    pub path: String,
+    /// The last segments of the path, as given at the spawn.
+    pub segment: String,
+    /// The actor above; none for the root.
+    pub parent: Option<ActorId>,
+    /// When this incarnation started.
+    pub started_at: Timestamp,
+    /// Incarnation number under a supervisor, from 1.
+    pub generation: u64,
+    /// Whether it may be paused.
+    pub pausable: bool,
+    pub(super) capacity: usize,
+    pub(super) gauge: Arc<MailboxGauge>,
+    pub(super) tasks: Arc<TaskSet>,
+    pub(super) handled: AtomicU64,
+    pub(super) status: AtomicU8,
+    pub(super) in_hand: Mutex<Option<(&'static str, Instant)>>,
+    pub(super) waiting_on: Mutex<Option<String>>,
+    pub(super) control: OnceLock<StopHandle>,
+    pub(super) observe: OnceLock<ObserveRequest>,
+    pub(super) resume: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    pub(super) last_exit: Option<LastExit>,
+    paused: AtomicBool,
+    intent: AtomicU8,
+}
+
+impl Entry {
+    #[allow(clippy::too_many_arguments, reason = "built in one place, from one spec")]
+    pub(super) fn new(
+        id: ActorId,
+        kind: &'static str,
+        path: String,
+        segment: String,
+        parent: Option<ActorId>,
+        started_at: Timestamp,
+        capacity: usize,
+        pausable: bool,
+        generation: u64,
+        last_exit: Option<LastExit>,
+    ) -> Self {
+        Self {
+            id,
+            kind,
+            path,
+            segment,
+            parent,
+            started_at,
+            generation,
+            pausable,
+            capacity,
+            gauge: Arc::default(),
+            tasks: Arc::default(),
+            handled: AtomicU64::new(0),
+            status: AtomicU8::new(status_code(ActorStatus::Starting)),
+            in_hand: Mutex::new(None),
+            waiting_on: Mutex::new(None),
+            control: OnceLock::new(),
+            observe: OnceLock::new(),
+            resume: OnceLock::new(),
+            last_exit,
+            paused: AtomicBool::new(false),
+            intent: AtomicU8::new(Intent::None as u8),
+        }
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> ActorStatus {
+        let status = status_of(self.status.load(Ordering::Relaxed));
+        match status {
+            ActorStatus::Idle | ActorStatus::Busy if self.is_paused() => ActorStatus::Paused,
+            other => other,
+        }
+    }
+
+    pub(super) fn set_status(&self, status: ActorStatus) {
+        self.status.store(status_code(status), Ordering::Relaxed);
+    }
+
+    /// Whether an operator paused it.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Pauses or resumes it; `false` if its kind can't be paused.
+    pub fn set_paused(&self, paused: bool) -> bool {
+        if !self.pausable {
+            return false;
+        }
+        let was = self.paused.swap(paused, Ordering::Relaxed);
+        if was
+            && !paused
+            && let Some(resume) = self.resume.get()
+        {
+            resume();
+        }
+        true
+    }
+
+    /// Asks it to stop.
+    pub fn stop(&self, reason: StopReason) {
+        if let Some(control) = self.control.get() {
+            control.stop(reason);
+        }
+    }
+
+    /// Stops it so that its supervisor starts it again.
+    pub fn restart(&self, reason: StopReason) {
+        self.intent.store(Intent::Restart as u8, Ordering::Release);
+        self.stop(reason);
+    }
+
+    /// Ends it at once.
+    pub fn kill(&self) {
+        if let Some(control) = self.control.get() {
+            control.kill();
+        }
+    }
+
+    /// What an operator wants after its stop.
+    pub fn intent(&self) -> Intent {
+        if self.intent.load(Ordering::Acquire) == Intent::Restart as u8 {
+            Intent::Restart
+        } else {
+            Intent::None
+        }
+    }
+
+    /// Asks the actor for its own view of its state; null if it does not answer in time.
+    pub async fn observe(&self, wait: Duration) -> Value {
+        let (reply, answer) = oneshot::channel();
+        if let Some(observe) = self.observe.get() {
+            observe(reply);
+        }
+        match tokio::time::timeout(wait, answer).await {
+            Ok(Ok(value)) => value,
+            _ => Value::Null,
+        }
+    }
+
+    fn node(&self) -> TreeNode {
+        let in_hand = *self.in_hand.lock();
+        TreeNode {
+            path: self.path.clone(),
+            kind: self.kind.to_owned(),
+            id: self.id,
+            status: self.status(),
+            generation: self.generation,
+            started_at: self.started_at,
+            mailbox: MailboxView {
+                depth: self.gauge.depth(),
+                capacity: self.capacity,
+                high_water: self.gauge.high_water(),
+            },
+            in_hand: in_hand.map(|(message, since)| InHand {
+                message: message.to_owned(),
+                since_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            }),
+            waiting_on: self.waiting_on.lock().clone(),
+            handled: self.handled.load(Ordering::Relaxed),
+            tasks: self.tasks.count(),
+            restarts: self.generation.saturating_sub(1),
+            last_exit: self.last_exit.clone(),
+            detail: Value::Null,
+            children: Vec::new(),
+        }
+    }
+}
+
+/// A child that has no incarnation now: restarting or parked. Kept by its supervisor.
+#[derive(Clone, Debug)]
+pub struct Placeholder {
+    /// Its path.
+    pub path: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Restarting or parked.
+    pub status: ActorStatus,
+    /// Incarnations so far.
+    pub generation: u64,
+    /// How the last one ended.
+    pub last_exit: Option<LastExit>,
+    /// The supervisor.
+    pub parent: ActorId,
+}
+
+struct Grave {
+    node: TreeNode,
+    until: Instant,
+}
+
+/// All actors of one process, or of one test's world.
+pub struct Directory {
+    world: World,
+    next: AtomicU64,
+    seq: AtomicU64,
+    live: DashMap<ActorId, Arc<Entry>>,
+    by_path: DashMap<String, ActorId>,
+    placeholders: Mutex<HashMap<String, Placeholder>>,
+    graves: Mutex<VecDeque<Grave>>,
+    hook: RwLock<Option<ExitHook>>,
+    empty: tokio::sync::Notify,
+}
+
+impl Directory {
+    /// An empty directory.
+    pub fn new(world: World) -> Arc<Self> {
+        Arc::new(Self {
+            world,
+            next: AtomicU64::new(1),
+            seq: AtomicU64::new(0),
+            live: DashMap::new(),
+            by_path: DashMap::new(),
+            placeholders: Mutex::new(HashMap::new()),
+            graves: Mutex::new(VecDeque::new()),
+            hook: RwLock::new(None),
+            empty: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Who is told of exits.
+    pub fn set_exit_hook(&self, hook: ExitHook) {
+        *self.hook.write() = Some(hook);
+    }
+
+    pub(super) fn fresh_id(&self) -> ActorId {
+        ActorId(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn insert(&self, entry: &Arc<Entry>) {
+        self.seq.fetch_add(1, Ordering::Relaxed);
+        // I9: whoever lives has a live parent. The parent's host can't have ended while it spawns.
+        if let Some(parent) = entry.parent {
+            rookery_messages::check_invariant!(
+                I9,
+                self.live.contains_key(&parent),
+                "{} was started under a parent that is gone",
+                entry.path
+            );
+        }
+        self.placeholders.lock().remove(&entry.path);
+        self.by_path.insert(entry.path.clone(), entry.id);
+        self.live.insert(entry.id, Arc::clone(entry));
+    }
+
+    /// Takes an ended actor out; keeps it on show if it failed.
+    pub(super) fn remove(&self, entry: &Entry, reason: &ExitReason, in_hand: Option<&'static str>) {
+        if self.live.remove(&entry.id).is_none() {
+            return;
+        }
+        self.seq.fetch_add(1, Ordering::Relaxed);
+        self.by_path.remove_if(&entry.path, |_, id| *id == entry.id);
+        let at = self.world.now();
+        if reason.is_abnormal() {
+            let mut node = entry.node();
+            node.status = ActorStatus::Ended;
+            node.in_hand = None;
+            node.waiting_on = None;
+            node.last_exit = Some(last_exit(at, reason, in_hand));
+            let mut graves = self.graves.lock();
+            if graves.len() == GRAVES {
+                graves.pop_front();
+            }
+            graves.push_back(Grave { node, until: Instant::now() + GRAVE_TIME });
+        }
+        let hook = self.hook.read().clone();
+        if let Some(hook) = hook {
+            hook(&ExitRecord {
+                id: entry.id,
+                kind: entry.kind,
+                path: entry.path.clone(),
+                reason: reason.clone(),
+                at,
+                in_hand,
+            });
+        }
+        if self.live.is_empty() {
+            self.empty.notify_waiters();
+        }
+    }
+
+    /// A child without an incarnation: restarting or parked.
+    pub fn place(&self, placeholder: Placeholder) {
+        self.seq.fetch_add(1, Ordering::Relaxed);
+        self.placeholders.lock().insert(placeholder.path.clone(), placeholder);
+    }
+
+    /// The placeholder's supervisor is gone, or the child was given up.
+    pub fn unplace(&self, path: &str) {
+        self.placeholders.lock().remove(path);
+    }
+
+    /// The placeholder at a path.
+    pub fn placeholder(&self, path: &str) -> Option<Placeholder> {
+        self.placeholders.lock().get(path).cloned()
+    }
+
+    /// The live actor at a path.
+    pub fn find(&self, path: &str) -> Option<Arc<Entry>> {
+        let id = *self.by_path.get(path)?;
+        self.get(id)
+    }
+
+    /// A live actor.
+    pub fn get(&self, id: ActorId) -> Option<Arc<Entry>> {
+        self.live.get(&id).map(|entry| Arc::clone(&entry))
+    }
+
+    /// Live actors of a kind, such as all turns.
+    pub fn of_kind(&self, kind: &str) -> Vec<Arc<Entry>> {
+        self.live.iter().filter(|e| e.kind == kind).map(|e| Arc::clone(&e)).collect()
+    }
+
+    /// How many live, by kind.
+    pub fn counts(&self) -> HashMap<&'static str, usize> {
+        let mut counts = HashMap::new();
+        for entry in &self.live {
+            *counts.entry(entry.kind).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// How many live.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether none lives.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Tasks owned by live actors.
+    pub fn task_count(&self) -> usize {
+        self.live.iter().map(|entry| entry.tasks.count()).sum()
+    }
+
+    /// Paths of live actors whose parent is not alive. Empty at rest (I9).
+    pub fn orphans(&self) -> Vec<String> {
+        self.live
+            .iter()
+            .filter(|e| e.parent.is_some_and(|parent| !self.live.contains_key(&parent)))
+            .map(|e| e.path.clone())
+            .collect()
+    }
+
+    /// Waits until no actor lives.
+    pub async fn wait_empty(&self) {
+        loop {
+            let notified = self.empty.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if self.is_empty() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The tree now.
+    pub fn snapshot(&self) -> Option<TreeSnapshot> {
+        let mut below: HashMap<Option<ActorId>, Vec<TreeNode>> = HashMap::new();
+        for entry in &self.live {
+            below.entry(entry.parent).or_default().push(entry.node());
+        }
+        for placeholder in self.placeholders.lock().values() {
+            below.entry(Some(placeholder.parent)).or_default().push(self.empty_node(placeholder));
+        }
+        let mut root = below.remove(&None)?.into_iter().min_by_key(|node| node.id)?;
+        attach(&mut root, &mut below);
+        let now = Instant::now();
+        let mut graves = self.graves.lock();
+        graves.retain(|grave| grave.until > now);
+        for grave in graves.iter() {
+            bury(&mut root, &grave.node);
+        }
+        Some(TreeSnapshot {
+            version: 1,
+            seq: self.seq.load(Ordering::Relaxed),
+            captured_at: self.world.now(),
+            root,
+        })
+    }
+
+    fn empty_node(&self, placeholder: &Placeholder) -> TreeNode {
+        TreeNode {
+            path: placeholder.path.clone(),
+            kind: placeholder.kind.to_owned(),
+            id: ActorId(0),
+            status: placeholder.status,
+            generation: placeholder.generation,
+            started_at: placeholder.last_exit.as_ref().map_or_else(|| self.world.now(), |e| e.at),
+            mailbox: MailboxView::default(),
+            in_hand: None,
+            waiting_on: None,
+            handled: 0,
+            tasks: 0,
+            restarts: placeholder.generation.saturating_sub(1),
+            last_exit: placeholder.last_exit.clone(),
+            detail: Value::Null,
+            children: Vec::new(),
+        }
+    }
+}
+
+/// An exit as clients see it.
+pub(crate) fn last_exit(
+    at: Timestamp,
+    reason: &ExitReason,
+    in_hand: Option<&'static str>,
+) -> LastExit {
+    LastExit {
+        at,
+        reason: reason.clone(),
+        text: reason.to_string(),
+        in_hand: in_hand.map(str::to_owned),
+    }
+}
+
+fn attach(node: &mut TreeNode, below: &mut HashMap<Option<ActorId>, Vec<TreeNode>>) {
+    if node.id == ActorId(0) {
+        return;
+    }
+    let mut children = below.remove(&Some(node.id)).unwrap_or_default();
+    children.sort_by(|a, b| (a.started_at, a.id, &a.path).cmp(&(b.started_at, b.id, &b.path)));
+    for child in &mut children {
+        attach(child, below);
+    }
+    node.children = children;
+}
+
+/// Shows a failed actor below the deepest living ancestor of its path.
+fn bury(node: &mut TreeNode, grave: &TreeNode) {
+    let inside = |outer: &str| grave.path.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
+    if let Some(child) = node.children.iter_mut().find(|child| inside(&child.path)) {
+        bury(child, grave);
+    } else if !node.children.iter().any(|child| child.path == grave.path) {
+        node.children.push(grave.clone());
+    }
+}
+
+fn status_code(status: ActorStatus) -> u8 {
+    match status {
+        ActorStatus::Starting => 0,
+        ActorStatus::Idle => 1,
+        ActorStatus::Busy => 2,
+        ActorStatus::Stopping => 3,
+        ActorStatus::Restarting => 4,
+        ActorStatus::Parked => 5,
+        ActorStatus::Paused => 6,
+        ActorStatus::Ended => 7,
+    }
+}
+
+fn status_of(code: u8) -> ActorStatus {
+    match code {
+        0 => ActorStatus::Starting,
+        1 => ActorStatus::Idle,
+        2 => ActorStatus::Busy,
+        3 => ActorStatus::Stopping,
+        4 => ActorStatus::Restarting,
+        5 => ActorStatus::Parked,
+        6 => ActorStatus::Paused,
+        _ => ActorStatus::Ended,
+    }
+}

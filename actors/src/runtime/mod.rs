@@ -1,0 +1,25 @@
+//! The actor runtime: the only place that touches `ractor` or starts a task.
+//!
+//! Every actor implements [`Supervised`]; `Host` drives it; [`Ctx`] is what it may do; [`Spawner`] and
+//! [`Ctx::spawn`] are the only ways to create one; [`Directory`] knows all that live. The sharp edges of
+//! `ractor` are handled here once, each by a test in `tests.rs`.
+
+mod ctx;
+mod directory;
+mod host;
+mod panics;
+mod spawn;
+mod supervised;
+mod tasks;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use ctx::{ChildHandle, Ctx};
+pub use directory::{Directory, Entry, ExitHook, ExitRecord, Intent, Placeholder};
+pub use panics::{PanicReport, install as install_panic_hook};
+pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
+pub use supervised::{ChildExit, Supervised};
+pub use tasks::TaskKey;
+pub use world::system_world;
