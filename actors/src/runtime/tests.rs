@@ -101,6 +101,7 @@ impl Supervised for Probe {
                 let _ = gate.await;
             }
             TestMsg::SlowTask(bell) => {
+                let _ = bell.try_send("started");
                 let bell = DropBell(bell);
                 ctx.task(async move {
                     let _bell = bell;
@@ -232,8 +233,9 @@ async fn a_task_dies_with_its_actor_although_the_parent_is_busy() {
     let rig = Rig::new();
     let root = rig.root(SpawnSpec::new("root")).await;
     let child = spawn_child(&root.address, "child").await;
-    let (bell, mut rung) = mpsc::channel(1);
+    let (bell, mut rung) = mpsc::channel(2);
     child.send(TestMsg::SlowTask(bell)).await.unwrap();
+    assert_eq!(rung.recv().await, Some("started"));
     let (open, gate) = oneshot::channel();
     root.address.send(TestMsg::BlockUntil(gate)).await.unwrap();
     child.stop(StopReason::User);
@@ -249,8 +251,9 @@ async fn a_killed_actor_takes_its_tasks_and_children_along() {
     let root = rig.root(SpawnSpec::new("root")).await;
     let child = spawn_child(&root.address, "child").await;
     let grandchild = spawn_child(&child, "grandchild").await;
-    let (bell, mut rung) = mpsc::channel(1);
+    let (bell, mut rung) = mpsc::channel(2);
     grandchild.send(TestMsg::SlowTask(bell)).await.unwrap();
+    assert_eq!(rung.recv().await, Some("started"));
     child.send(TestMsg::Hang).await.unwrap();
     let entry = rig.spawner.directory().find("root/child").unwrap();
     while entry.status() != ActorStatus::Busy {
@@ -267,9 +270,10 @@ async fn a_killed_actor_takes_its_tasks_and_children_along() {
 async fn a_stop_is_seen_while_slow_work_runs_and_the_mailbox_is_full() {
     let rig = Rig::new();
     let root = rig.root(SpawnSpec::new("root").mailbox(2)).await;
-    let (bell, mut rung) = mpsc::channel(1);
+    let (bell, mut rung) = mpsc::channel(2);
     // The task takes over its message's place, so one place is left.
     root.address.send(TestMsg::SlowTask(bell)).await.unwrap();
+    assert_eq!(rung.recv().await, Some("started"));
     let (open, gate) = oneshot::channel();
     root.address.send(TestMsg::BlockUntil(gate)).await.unwrap();
     while root.address.try_send(TestMsg::Note("queued")).is_ok() {}
