@@ -1,3 +1,4 @@
 //! Rookery's worker actors, and the runtime layer they stand on.
 
+pub mod observe;
 pub mod runtime;
