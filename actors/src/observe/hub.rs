@@ -74,8 +74,7 @@ impl EventHub {
 
     /// Follows a conversation: after `seq`, or from now on.
     pub fn subscribe(&self, conversation: ConversationId, after: Option<u64>) -> Subscription {
-        let stream = self.stream(conversation);
-        stream.followers.fetch_add(1, Ordering::Relaxed);
+        let stream = self.followed(conversation);
         let next = match after {
             Some(seq) => seq + 1,
             None => stream.ring.lock().next,
@@ -102,6 +101,18 @@ impl EventHub {
     pub fn rest(&self, conversation: ConversationId) {
         self.streams
             .remove_if(&conversation, |_, stream| stream.followers.load(Ordering::Relaxed) == 0);
+    }
+
+    /// The stream with one follower more. Counted under the map's lock, so that a stream going to rest
+    /// can't lose a new follower.
+    fn followed(&self, conversation: ConversationId) -> Arc<Stream> {
+        loop {
+            if let Some(stream) = self.streams.get(&conversation) {
+                stream.followers.fetch_add(1, Ordering::Relaxed);
+                return Arc::clone(&stream);
+            }
+            self.stream(conversation);
+        }
     }
 
     fn stream(&self, conversation: ConversationId) -> Arc<Stream> {

@@ -1,0 +1,166 @@
+//! Ends: the final text, a failure, the iteration cap.
+
+use rookery_messages::chat::{ChatMessage, UserKind};
+use rookery_messages::ids::OutboxId;
+use rookery_messages::journal::JournalKind;
+use rookery_messages::model::{FinishReason, ModelError, ModelResponse};
+use rookery_messages::settings::CapBehaviour;
+use rookery_messages::store::{NewOutbox, OutboxPayload, TurnCommit};
+use rookery_messages::time::World;
+use rookery_messages::turn::{Outcome, TurnError, TurnFinish};
+
+use super::stop::interrupted;
+use super::{Effect, Machine, Next};
+
+/// What the model is asked at the cap, in summary mode.
+const SUMMARY_REQUEST: &str = "You have used all tool calls this turn allows. Without calling any tool, \
+     say what you found and what remains to be done.";
+
+impl Machine {
+    pub(super) fn final_text(&mut self, response: ModelResponse, world: &World) -> Vec<Effect> {
+        if response.text.trim().is_empty() {
+            return self.nothing_said(&response, world);
+        }
+        let mut commit = self.blank(world);
+        let entry = self.entry(JournalKind::ModelResponse {
+            iteration: self.iteration,
+            text: response.text.clone(),
+            calls: Vec::new(),
+            usage: response.usage,
+        });
+        commit.entries.push(entry);
+        self.append(&mut commit, ChatMessage::assistant(response.text.clone()), world);
+        if !self.steering.is_empty() && self.stop.is_none() && !self.summarising {
+            // V-K9: what was said is committed first, then a new round answers the steering.
+            self.append_steering(&mut commit, world);
+            commit.usage = Some(self.usage);
+            return self.send(commit, Next::Call);
+        }
+        let reply = match (&response.finish, self.summarising) {
+            (FinishReason::Length, _) => {
+                format!(
+                    "{}\n\n[The answer was cut off at the model's output limit.]",
+                    response.text
+                )
+            }
+            (_, true) => format!(
+                "{}\n\n[Stopped after {} tool rounds, the limit of this agent.]",
+                response.text, self.facts.runtime.max_tool_iterations
+            ),
+            _ => response.text,
+        };
+        commit.entries.push(self.entry(JournalKind::Final { text: reply.clone() }));
+        let error = (response.finish == FinishReason::Length).then(|| {
+            TurnError::new("output_cap", "the answer was cut off at the model's output limit")
+        });
+        let usage = self.usage;
+        let finish = TurnFinish { outcome: Outcome::Answered, reply: Some(reply), error, usage };
+        self.finish(commit, finish, world)
+    }
+
+    fn nothing_said(&mut self, response: &ModelResponse, world: &World) -> Vec<Effect> {
+        let commit = self.blank(world);
+        let error = if response.finish == FinishReason::Length {
+            TurnError::new(
+                "output_cap",
+                "the model used its whole output limit without saying anything; raise the limit or ask for less",
+            )
+        } else {
+            TurnError::new("provider_empty", "the model gave an empty answer; try again")
+        };
+        self.fail(commit, error, world)
+    }
+
+    pub(super) fn model_failed(
+        &mut self,
+        error: &ModelError,
+        partial: &str,
+        world: &World,
+    ) -> Vec<Effect> {
+        if self.stop.as_ref().is_some_and(|reason| !reason.ends_turn()) {
+            return self.leave();
+        }
+        let mut commit = self.blank(world);
+        if !partial.is_empty() {
+            let message = interrupted(partial);
+            self.append(&mut commit, message, world);
+        }
+        self.fail(commit, TurnError::new(error.class.code(), error.message.clone()), world)
+    }
+
+    fn leave(&mut self) -> Vec<Effect> {
+        self.phase = super::Phase::Gone;
+        vec![Effect::Leave]
+    }
+
+    pub(super) fn cap_reached(&mut self, world: &World) -> Vec<Effect> {
+        let cap = self.facts.runtime.max_tool_iterations;
+        let mut commit = self.blank(world);
+        match self.facts.runtime.at_cap {
+            CapBehaviour::Error => {
+                let message = format!(
+                    "the turn reached its limit of {cap} tool rounds (max_tool_iterations) and was ended; \
+                     what ran so far stands in the history"
+                );
+                self.fail(commit, TurnError::new("iteration_cap", message), world)
+            }
+            CapBehaviour::Summary => {
+                self.summarising = true;
+                if self.history.last().is_some_and(|message| message.text() == SUMMARY_REQUEST) {
+                    // A former attempt asked already.
+                    return self.call_model(world);
+                }
+                let request = ChatMessage::User {
+                    text: SUMMARY_REQUEST.to_owned(),
+                    kind: UserKind::Feedback,
+                };
+                self.append(&mut commit, request, world);
+                let notice = format!("the limit of {cap} tool rounds is reached; summing up");
+                commit.entries.push(self.entry(JournalKind::Notice { text: notice }));
+                self.send(commit, Next::Call)
+            }
+        }
+    }
+
+    fn fail(&mut self, commit: TurnCommit, error: TurnError, world: &World) -> Vec<Effect> {
+        let usage = self.usage;
+        let finish =
+            TurnFinish { outcome: Outcome::Failed, reply: None, error: Some(error), usage };
+        self.finish(commit, finish, world)
+    }
+
+    /// Outcome, outbox row and what goes before them: one transaction.
+    pub(super) fn finish(
+        &mut self,
+        mut commit: TurnCommit,
+        finish: TurnFinish,
+        world: &World,
+    ) -> Vec<Effect> {
+        commit.entries.push(self.entry(JournalKind::Ended { finish: finish.clone() }));
+        commit.usage = Some(self.usage);
+        commit.withdraw_approvals = true;
+        commit.finish = Some(finish.clone());
+        if self.facts.posts_replies {
+            commit.outbox.push(NewOutbox {
+                id: OutboxId(world.ids.next()),
+                channel: self.facts.reply_address.channel.clone(),
+                address: self.facts.reply_address.clone(),
+                payload: OutboxPayload::Reply {
+                    turn: self.facts.turn,
+                    outcome: finish.outcome,
+                    text: spoken(&finish),
+                },
+            });
+        }
+        self.send(commit, Next::Announce(Box::new(finish)))
+    }
+}
+
+/// What a person is told at the end.
+fn spoken(finish: &TurnFinish) -> String {
+    match (&finish.reply, &finish.error) {
+        (Some(reply), _) => reply.clone(),
+        (None, Some(error)) => format!("[{}] {}", finish.outcome.as_str(), error.message),
+        (None, None) => format!("[{}]", finish.outcome.as_str()),
+    }
+}

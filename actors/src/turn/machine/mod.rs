@@ -1,0 +1,393 @@
+//! The turn as a pure state machine: `step(state, input) -> effects`.
+//!
+//! `Fresh → Calling → Judging → Asking → Running → Recording → (Calling | Finishing)`, and a stop from
+//! each. The actor performs the effects; every commit has its own waiting input, so that nothing that
+//! matters happens before it is durable: commit → committed → act.
+
+mod finish;
+mod round;
+mod stop;
+
+#[cfg(test)]
+mod tests;
+
+use rookery_messages::approval::Approval;
+use rookery_messages::channel::QueuePolicy;
+use rookery_messages::chat::{ChatMessage, ToolCall, Usage, UserKind};
+use rookery_messages::envelope::ReplyAddress;
+use rookery_messages::event::TurnEventKind;
+use rookery_messages::exit::StopReason;
+use rookery_messages::ids::{ChannelId, ConversationId, MessageId, TurnId};
+use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse};
+use rookery_messages::settings::RuntimeProfile;
+use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
+use rookery_messages::time::World;
+use rookery_messages::tool::SlotOutcome;
+use rookery_messages::turn::{Fence, TurnFinish};
+
+pub use round::{JudgedCall, Round, RoundCall, Verdict};
+
+/// What the machine is told once.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its conversation.
+    pub conversation_id: ConversationId,
+    /// Its fence.
+    pub fence: Fence,
+    /// Where the answer goes.
+    pub reply_address: ReplyAddress,
+    /// Whether ends are posted by the channel's sender: they get an outbox row.
+    pub posts_replies: bool,
+    /// How turns of this agent run.
+    pub runtime: RuntimeProfile,
+    /// How a running turn treats a newer message.
+    pub queue: QueuePolicy,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The actor is up.
+    Begin,
+    /// A model call ended.
+    Model(ModelReport),
+    /// The calls were judged, in order.
+    Judged(Vec<JudgedCall>),
+    /// An approval has its decision.
+    Decided(Box<Approval>),
+    /// The batch ended: one outcome a slot that ran, in order of the slots.
+    Batch(Vec<SlotOutcome>),
+    /// The store's answer.
+    Committed {
+        /// Which commit.
+        seq: u64,
+        /// Done, or why not.
+        result: Result<CommitAck, StoreError>,
+    },
+    /// The person said something.
+    Steer(String),
+    /// Somebody wants it stopped.
+    Stop(StopReason),
+}
+
+/// What the actor is to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Spawn a model call over [`Machine::history`].
+    CallModel {
+        /// Which call of the turn, from 1.
+        iteration: u32,
+        /// Whether tools are on offer.
+        tools: bool,
+    },
+    /// Judge these calls and answer [`Input::Judged`].
+    Judge {
+        /// The calls.
+        calls: Vec<ToolCall>,
+        /// Why the response ended; a capped response's last call is not to be trusted (A036).
+        finish: FinishReason,
+    },
+    /// Write this, then answer [`Input::Committed`] with `seq`.
+    Commit {
+        /// The commit's number.
+        seq: u64,
+        /// What to write.
+        commit: Box<TurnCommit>,
+        /// It failed before for a passing reason: wait a moment first.
+        again: bool,
+    },
+    /// Spawn an approval actor each, and tell the clients.
+    Ask(Vec<Approval>),
+    /// Spawn the batch.
+    Run(BatchPlan),
+    /// Stop the model call; its report follows.
+    StopModel(StopReason),
+    /// Stop the batch; its report follows.
+    StopBatch(StopReason),
+    /// Approval actors are not needed any more.
+    StopApprovals(StopReason),
+    /// Tell the clients.
+    Tell(TurnEventKind),
+    /// Rows wait for these senders.
+    HintSenders(Vec<ChannelId>),
+    /// The end is durable: announce it, then end the actor.
+    Announce(Box<TurnFinish>),
+    /// End the actor without a word; the record stays open for a later life.
+    Leave,
+    /// The store refused in a way that can't be repaired here.
+    Broken(StoreError),
+}
+
+/// A batch to run.
+#[derive(Clone, Debug)]
+pub struct BatchPlan {
+    /// Which batch of the turn: its model call's number.
+    pub batch: u32,
+    /// The first journal number it may use.
+    pub first_seq: u64,
+    /// All calls of the response, in order; those with an end are filled slots.
+    pub calls: Vec<RoundCall>,
+}
+
+/// Where the machine stands.
+#[derive(Debug)]
+enum Phase {
+    Fresh,
+    Calling,
+    Judging,
+    Committing(Next),
+    Asking,
+    Running,
+    Gone,
+}
+
+/// What follows a commit.
+#[derive(Debug)]
+enum Next {
+    Ask,
+    Run,
+    Call,
+    Announce(Box<TurnFinish>),
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Machine {
+    facts: Facts,
+    phase: Phase,
+    seq: u64,
+    iteration: u32,
+    usage: Usage,
+    history: Vec<ChatMessage>,
+    round: Option<Round>,
+    steering: Vec<String>,
+    stop: Option<StopReason>,
+    /// The commit in flight, kept to send the same again.
+    in_flight: Option<(u64, Box<TurnCommit>)>,
+    /// The model is asked for a closing answer without tools.
+    summarising: bool,
+}
+
+impl Machine {
+    /// A machine that goes on from what the journal says.
+    pub fn new(facts: Facts, from: super::recover::Resume) -> Self {
+        Self {
+            facts,
+            phase: Phase::Fresh,
+            seq: 1,
+            iteration: from.iteration,
+            usage: from.usage,
+            history: from.history,
+            round: from.round,
+            steering: Vec::new(),
+            stop: None,
+            in_flight: None,
+            summarising: false,
+        }
+    }
+
+    /// The conversation, this turn's recorded rounds included.
+    pub fn history(&self) -> &[ChatMessage] {
+        &self.history
+    }
+
+    /// Tokens so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Which model call is or was the last.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// The state's name, for operators.
+    pub fn phase_name(&self) -> &'static str {
+        match &self.phase {
+            Phase::Fresh => "preparing",
+            Phase::Calling => "calling",
+            Phase::Judging => "gating",
+            Phase::Committing(_) => "committing",
+            Phase::Asking => "waiting_approval",
+            Phase::Running => "running",
+            Phase::Gone => "ended",
+        }
+    }
+
+    /// Takes one input. An input that does not fit the state changes nothing: it is late.
+    pub fn step(&mut self, input: Input, world: &World) -> Vec<Effect> {
+        match input {
+            Input::Begin => self.begin(world),
+            Input::Model(report) => self.model_ended(report, world),
+            Input::Judged(calls) => self.judged(calls, world),
+            Input::Decided(approval) => self.decided(&approval, world),
+            Input::Batch(outcomes) => self.batch_ended(outcomes, world),
+            Input::Committed { seq, result } => self.committed(seq, result, world),
+            Input::Steer(text) => self.steer(text),
+            Input::Stop(reason) => self.stop(reason, world),
+        }
+    }
+
+    fn begin(&mut self, world: &World) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Fresh) {
+            return Vec::new();
+        }
+        match &self.round {
+            None => self.call_model(world),
+            Some(round) => {
+                let calls = round.calls.iter().filter(|c| c.outcome.is_none());
+                let calls = calls.map(|c| c.call.clone()).collect();
+                self.phase = Phase::Judging;
+                vec![Effect::Judge { calls, finish: FinishReason::ToolCalls }]
+            }
+        }
+    }
+
+    fn call_model(&mut self, world: &World) -> Vec<Effect> {
+        let cap = self.facts.runtime.max_tool_iterations;
+        if self.iteration >= cap && !self.summarising {
+            return self.cap_reached(world);
+        }
+        self.iteration += 1;
+        self.phase = Phase::Calling;
+        vec![Effect::CallModel { iteration: self.iteration, tools: !self.summarising }]
+    }
+
+    fn model_ended(&mut self, report: ModelReport, world: &World) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Calling) || report.iteration != self.iteration {
+            return Vec::new();
+        }
+        self.usage.add(report.spent);
+        match report.end {
+            ModelEnd::Completed(response) => self.response(response, world),
+            ModelEnd::Failed { error, partial } => self.model_failed(&error, &partial, world),
+            ModelEnd::Stopped { reason, partial } => {
+                let reason = self.stop.clone().unwrap_or(reason);
+                self.stopped_while_calling(&reason, &partial, world)
+            }
+        }
+    }
+
+    fn response(&mut self, response: ModelResponse, world: &World) -> Vec<Effect> {
+        self.usage.add(response.usage);
+        if response.calls.is_empty() || self.summarising {
+            return self.final_text(response, world);
+        }
+        let finish = response.finish.clone();
+        let calls = response.calls.clone();
+        self.round = Some(Round::new(self.iteration, response));
+        if let Some(reason) = self.stop.clone() {
+            return self.stop_now(&reason, world);
+        }
+        self.phase = Phase::Judging;
+        vec![Effect::Judge { calls, finish }]
+    }
+
+    fn committed(
+        &mut self,
+        seq: u64,
+        result: Result<CommitAck, StoreError>,
+        world: &World,
+    ) -> Vec<Effect> {
+        let Some((expected, commit)) = self.in_flight.take() else { return Vec::new() };
+        if expected != seq {
+            self.in_flight = Some((expected, commit));
+            return Vec::new();
+        }
+        let ack = match result {
+            Ok(ack) => ack,
+            Err(error) => return self.commit_failed(seq, commit, error),
+        };
+        let mut effects = Vec::new();
+        if !ack.outbox.is_empty() {
+            let channels = ack.outbox.into_iter().map(|(_, channel)| channel).collect();
+            effects.push(Effect::HintSenders(channels));
+        }
+        let Phase::Committing(next) = std::mem::replace(&mut self.phase, Phase::Gone) else {
+            return effects;
+        };
+        effects.extend(match (next, self.stop.clone()) {
+            // What is durable stands, even if a stop came meanwhile (V-I22).
+            (Next::Announce(finish), _) => vec![Effect::Announce(finish)],
+            (_, Some(reason)) => self.stop_now(&reason, world),
+            (Next::Call, None) => self.call_model(world),
+            (Next::Ask, None) => self.ask(),
+            (Next::Run, None) => self.run(world),
+        });
+        effects
+    }
+
+    fn commit_failed(
+        &mut self,
+        seq: u64,
+        commit: Box<TurnCommit>,
+        error: StoreError,
+    ) -> Vec<Effect> {
+        if error.is_transient() {
+            // Whether it was written may be unknown: the same key again, no other branch.
+            self.in_flight = Some((seq, commit.clone()));
+            return vec![Effect::Commit { seq, commit, again: true }];
+        }
+        self.phase = Phase::Gone;
+        match error {
+            // I3: somebody else owns the turn now.
+            StoreError::Stale => vec![Effect::Leave],
+            error => vec![Effect::Broken(error)],
+        }
+    }
+
+    fn steer(&mut self, text: String) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Gone | Phase::Committing(Next::Announce(_))) {
+            self.steering.push(text);
+        }
+        Vec::new()
+    }
+
+    // ---- building commits ----
+
+    fn blank(&self, world: &World) -> TurnCommit {
+        TurnCommit::new(self.facts.turn, self.facts.conversation_id, self.facts.fence, world.now())
+    }
+
+    fn entry(&mut self, kind: JournalKind) -> JournalEntry {
+        let seq = self.seq;
+        self.seq += 1;
+        JournalEntry { attempt: self.facts.fence.attempt, seq, kind }
+    }
+
+    fn stored(&self, message: ChatMessage, world: &World) -> StoredMessage {
+        StoredMessage {
+            id: MessageId(world.ids.next()),
+            turn: self.facts.turn,
+            at: world.now(),
+            message,
+        }
+    }
+
+    /// Appends to the history: in memory now, durable with the commit it goes into.
+    fn append(&mut self, commit: &mut TurnCommit, message: ChatMessage, world: &World) {
+        commit.messages.push(self.stored(message.clone(), world));
+        self.history.push(message);
+    }
+
+    fn append_steering(&mut self, commit: &mut TurnCommit, world: &World) {
+        for text in std::mem::take(&mut self.steering) {
+            let entry = self.entry(JournalKind::Steered { text: text.clone() });
+            commit.entries.push(entry);
+            let message = ChatMessage::User { text, kind: UserKind::Steering };
+            self.append(commit, message, world);
+        }
+    }
+
+    fn send(&mut self, commit: TurnCommit, next: Next) -> Vec<Effect> {
+        // The commit's number is that of its last entry: unique, and known before it is sent.
+        let seq = self.seq - 1;
+        let commit = Box::new(commit);
+        self.in_flight = Some((seq, commit.clone()));
+        self.phase = Phase::Committing(next);
+        vec![Effect::Commit { seq, commit, again: false }]
+    }
+}

@@ -1,0 +1,387 @@
+//! One round: a response's calls, judged, perhaps approved, run, recorded.
+
+use jiff::Timestamp;
+use rookery_messages::approval::{Approval, ApprovalState, Decision};
+use rookery_messages::chat::{Arguments, ChatMessage, ToolCall, Usage};
+use rookery_messages::ids::ApprovalId;
+use rookery_messages::journal::JournalKind;
+use rookery_messages::model::ModelResponse;
+use rookery_messages::store::TurnCommit;
+use rookery_messages::time::World;
+use rookery_messages::tool::{Authority, Effects, SlotOutcome, text};
+use rookery_messages::turn::{CallRecord, CallState, TurnState};
+
+use super::{BatchPlan, Effect, Machine, Next, Phase};
+
+/// What the gate says of one call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// It may run.
+    Run(Authority),
+    /// A person has to decide: this is the request.
+    Ask(Box<Approval>),
+    /// It has its end.
+    Filled(SlotOutcome),
+    /// It is the same as that call of the response.
+    SameAs(usize),
+}
+
+/// One judged call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JudgedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// What repeating it would mean.
+    pub effects: Effects,
+    /// What the gate says.
+    pub verdict: Verdict,
+}
+
+/// A call of the round in work.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RoundCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// What repeating it would mean.
+    pub effects: Effects,
+    /// Why it may run, once it may.
+    pub authority: Option<Authority>,
+    /// The request that is open for it.
+    pub asked: Option<ApprovalId>,
+    /// It takes that call's result.
+    pub same_as: Option<usize>,
+    /// Its end.
+    pub outcome: Option<SlotOutcome>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl RoundCall {
+    /// A call of which only the response is known.
+    pub fn unjudged(call: ToolCall) -> Self {
+        Self {
+            tool: call.name.clone(),
+            call,
+            effects: Effects::Once,
+            authority: None,
+            asked: None,
+            same_as: None,
+            outcome: None,
+            ended_at: None,
+        }
+    }
+
+    /// As the record shows it.
+    pub fn record(&self) -> CallRecord {
+        let state = match (&self.outcome, self.asked) {
+            (Some(outcome), _) => outcome.state,
+            (None, Some(_)) => CallState::Waiting,
+            (None, None) => CallState::Planned,
+        };
+        CallRecord {
+            id: self.call.id,
+            tool: self.tool.clone(),
+            state,
+            started_at: None,
+            ended_at: self.ended_at,
+        }
+    }
+
+    fn fill(&mut self, outcome: SlotOutcome, now: Timestamp) {
+        self.asked = None;
+        self.outcome = Some(outcome);
+        self.ended_at = Some(now);
+    }
+}
+
+/// A response with calls, until it stands in the history.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Round {
+    /// Which model call gave it.
+    pub iteration: u32,
+    /// Its visible text.
+    pub text: String,
+    /// Its calls, in order.
+    pub calls: Vec<RoundCall>,
+    /// The response is in the journal already.
+    pub journalled: bool,
+    /// Tokens of the response, for its journal entry.
+    pub usage: Usage,
+    /// Requests that become questions once they are durable.
+    pub requests: Vec<Approval>,
+    /// Decisions the turn has taken over but not yet written.
+    pub decisions: Vec<Approval>,
+}
+
+impl Round {
+    pub(super) fn new(iteration: u32, response: ModelResponse) -> Self {
+        Self {
+            iteration,
+            text: response.text,
+            calls: response.calls.into_iter().map(RoundCall::unjudged).collect(),
+            journalled: false,
+            usage: response.usage,
+            requests: Vec::new(),
+            decisions: Vec::new(),
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.calls.iter().any(|call| call.asked.is_some())
+    }
+}
+
+impl Machine {
+    pub(super) fn judged(&mut self, judged: Vec<JudgedCall>, world: &World) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Judging) {
+            return Vec::new();
+        }
+        let Some(mut round) = self.round.take() else { return Vec::new() };
+        let now = world.now();
+        let mut commit = self.blank(world);
+        if !round.journalled {
+            round.journalled = true;
+            let kind = JournalKind::ModelResponse {
+                iteration: round.iteration,
+                text: round.text.clone(),
+                calls: round.calls.iter().map(|c| c.call.clone()).collect(),
+                usage: round.usage,
+            };
+            commit.entries.push(self.entry(kind));
+        }
+        let mut requests = Vec::new();
+        for judged in judged {
+            let same_as = match &judged.verdict {
+                // The judge counts among the calls it was given; the round may have ended ones before.
+                Verdict::SameAs(other) => nth_open(&round, *other),
+                _ => None,
+            };
+            let Some(call) = round.calls.iter_mut().find(|c| c.call.id == judged.call.id) else {
+                continue;
+            };
+            call.tool = judged.tool;
+            call.effects = judged.effects;
+            match judged.verdict {
+                Verdict::Run(authority) => call.authority = Some(authority),
+                Verdict::Filled(outcome) => call.fill(outcome, now),
+                Verdict::SameAs(_) => call.same_as = same_as,
+                Verdict::Ask(request) => {
+                    call.asked = Some(request.id);
+                    requests.push(*request);
+                }
+            }
+        }
+        for request in requests {
+            let (approval, call) = (request.id, request.call);
+            commit.entries.push(self.entry(JournalKind::ApprovalAsked { approval, call }));
+            commit.approvals.push(request);
+        }
+        for call in &round.calls {
+            let prepared = JournalKind::CallPrepared {
+                call: call.call.id,
+                tool: call.tool.clone(),
+                state: call.record().state,
+                effects: call.effects,
+                output: call.outcome.as_ref().map(|o| o.output.clone()),
+            };
+            commit.entries.push(self.entry(prepared));
+            commit.calls.push(call.record());
+        }
+        commit.usage = Some(self.usage);
+        let waits = round.waits();
+        if waits {
+            commit.state = Some(TurnState::WaitingApproval);
+        }
+        self.round = Some(round);
+        let next = if waits { Next::Ask } else { Next::Run };
+        if let Some(reason) = self.stop.clone() {
+            return self.stop_now(&reason, world);
+        }
+        if let Some(round) = &mut self.round {
+            round.requests.extend(commit.approvals.iter().cloned());
+        }
+        self.send(commit, next)
+    }
+
+    pub(super) fn ask(&mut self) -> Vec<Effect> {
+        self.phase = Phase::Asking;
+        let Some(round) = &mut self.round else { return Vec::new() };
+        vec![Effect::Ask(std::mem::take(&mut round.requests))]
+    }
+
+    pub(super) fn decided(&mut self, approval: &Approval, world: &World) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Asking) || approval.state == ApprovalState::Pending {
+            return Vec::new();
+        }
+        let now = world.now();
+        let Some(round) = &mut self.round else { return Vec::new() };
+        let Some(call) = round.calls.iter_mut().find(|c| c.asked == Some(approval.id)) else {
+            return Vec::new();
+        };
+        match settle(approval) {
+            Ok(authority) => {
+                call.asked = None;
+                call.authority = Some(authority);
+            }
+            Err(outcome) => call.fill(outcome, now),
+        }
+        round.decisions.push(approval.clone());
+        if round.waits() {
+            return Vec::new();
+        }
+        // Every question has its answer: one commit, then the batch.
+        let decisions = std::mem::take(&mut round.decisions);
+        let records: Vec<_> = round.calls.iter().map(RoundCall::record).collect();
+        let mut commit = self.blank(world);
+        for approval in decisions {
+            let decision = approval.decision.clone().unwrap_or(Decision::NoAnswer);
+            let kind = JournalKind::ApprovalDecided {
+                approval: approval.id,
+                call: approval.call,
+                decision,
+            };
+            commit.entries.push(self.entry(kind));
+        }
+        commit.calls = records;
+        commit.state = Some(TurnState::Running);
+        self.send(commit, Next::Run)
+    }
+
+    pub(super) fn run(&mut self, world: &World) -> Vec<Effect> {
+        let Some(round) = &self.round else { return Vec::new() };
+        if round.calls.iter().all(|call| call.outcome.is_some()) {
+            return self.record(world);
+        }
+        self.phase = Phase::Running;
+        let plan =
+            BatchPlan { batch: round.iteration, first_seq: self.seq, calls: round.calls.clone() };
+        // A start and an end each, at most.
+        self.seq += 2 * plan.calls.len() as u64 + 2;
+        vec![Effect::Run(plan)]
+    }
+
+    pub(super) fn batch_ended(&mut self, outcomes: Vec<SlotOutcome>, world: &World) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Running) {
+            return Vec::new();
+        }
+        let now = world.now();
+        let Some(round) = &mut self.round else { return Vec::new() };
+        // I4: exactly one outcome a call, in order.
+        rookery_messages::check_invariant!(
+            I4,
+            outcomes.len() == round.calls.len(),
+            "{} outcomes for {} calls",
+            outcomes.len(),
+            round.calls.len()
+        );
+        for (call, outcome) in round.calls.iter_mut().zip(outcomes) {
+            if call.outcome.is_none() {
+                call.fill(outcome, now);
+            }
+        }
+        match self.stop.clone() {
+            Some(reason) => self.stop_now(&reason, world),
+            None => self.record(world),
+        }
+    }
+
+    /// The round goes into the history, in slot order, in one transaction.
+    fn record(&mut self, world: &World) -> Vec<Effect> {
+        let mut commit = self.blank(world);
+        self.append_round(&mut commit, world);
+        self.append_steering(&mut commit, world);
+        commit.usage = Some(self.usage);
+        commit.state = Some(TurnState::Running);
+        self.send(commit, Next::Call)
+    }
+
+    /// Appends the assistant's calls and one result each. A call without an end was not started.
+    pub(super) fn append_round(&mut self, commit: &mut TurnCommit, world: &World) {
+        let Some(mut round) = self.round.take() else { return };
+        let now = world.now();
+        if !round.journalled {
+            let kind = JournalKind::ModelResponse {
+                iteration: round.iteration,
+                text: round.text.clone(),
+                calls: round.calls.iter().map(|c| c.call.clone()).collect(),
+                usage: round.usage,
+            };
+            commit.entries.push(self.entry(kind));
+        }
+        for call in &mut round.calls {
+            if call.outcome.is_none() {
+                let unrun =
+                    SlotOutcome::unrun(CallState::Interrupted, text::INTERRUPTED_NOT_STARTED);
+                call.fill(unrun, now);
+                let finished = JournalKind::CallFinished {
+                    call: call.call.id,
+                    state: CallState::Interrupted,
+                    output: text::INTERRUPTED_NOT_STARTED.to_owned(),
+                };
+                commit.entries.push(self.entry(finished));
+            }
+            commit.calls.push(call.record());
+        }
+        let assistant = ChatMessage::Assistant {
+            text: round.text.clone(),
+            calls: round.calls.iter().map(|c| c.call.clone()).collect(),
+            interrupted: false,
+        };
+        self.append(commit, assistant, world);
+        for call in round.calls {
+            let output = call.outcome.map(|o| o.output).unwrap_or_default();
+            let result = ChatMessage::Tool {
+                call: call.call.id,
+                wire_id: call.call.wire_id(),
+                name: call.tool,
+                output,
+            };
+            self.append(commit, result, world);
+        }
+        commit.entries.push(self.entry(JournalKind::Appended { iteration: round.iteration }));
+    }
+}
+
+/// What a decision means for its call.
+pub(crate) fn settle(approval: &Approval) -> Result<Authority, SlotOutcome> {
+    let denied = |state, output: String| Err(SlotOutcome::unrun(state, output));
+    match &approval.decision {
+        Some(Decision::Approve | Decision::Always) => {
+            Ok(Authority::Approved { approval: approval.id })
+        }
+        Some(Decision::Deny { reason: None }) => {
+            denied(CallState::Denied, text::DENIED_BY_USER.to_owned())
+        }
+        Some(Decision::Deny { reason: Some(reason) }) => {
+            denied(CallState::Denied, format!("{}. They said: {reason}", text::DENIED_BY_USER))
+        }
+        Some(Decision::Replace { replacement }) => {
+            denied(CallState::Replaced, format!("{}{replacement}", text::REPLACED_PREFIX))
+        }
+        Some(Decision::NoAnswer) | None => {
+            denied(CallState::Denied, text::DENIED_NO_ANSWER.to_owned())
+        }
+        Some(Decision::Cancelled) => {
+            denied(CallState::Interrupted, text::INTERRUPTED_NOT_STARTED.to_owned())
+        }
+    }
+}
+
+/// What a model reads of a call whose arguments can't be used.
+pub(crate) fn unusable(arguments: &Arguments) -> Option<SlotOutcome> {
+    match arguments {
+        Arguments::Object(_) => None,
+        Arguments::Invalid { error, .. } => Some(SlotOutcome::unrun(
+            CallState::Failed,
+            format!("{}{error}", text::INVALID_ARGUMENTS_PREFIX),
+        )),
+    }
+}
+
+fn nth_open(round: &Round, n: usize) -> Option<usize> {
+    round.calls.iter().enumerate().filter(|(_, c)| c.outcome.is_none()).map(|(i, _)| i).nth(n)
+}

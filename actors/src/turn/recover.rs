@@ -1,0 +1,217 @@
+//! Where a turn goes on: a pure function of its journal (DESIGN.md, section 6).
+//!
+//! | found | then |
+//! |---|---|
+//! | `started`, or nothing | run from the start |
+//! | a response whose calls are unprepared, undecided or not started | judged again; decisions made stand |
+//! | approval asked, undecided | still pending, shown again |
+//! | `call_started` without end | ReadOnly or Idempotent: again; Once: *outcome unknown* |
+//! | all calls finished | recorded |
+//! | `appended` | next model call |
+
+use std::collections::HashMap;
+
+use rookery_messages::chat::{ChatMessage, Usage};
+use rookery_messages::ids::CallId;
+use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::store::StoredMessage;
+use rookery_messages::tool::{Effects, SlotOutcome, text};
+use rookery_messages::turn::CallState;
+
+use super::machine::{Round, RoundCall};
+
+/// What a machine starts from.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Resume {
+    /// Model calls done.
+    pub iteration: u32,
+    /// Tokens spent by former attempts.
+    pub usage: Usage,
+    /// The conversation, this turn's recorded rounds included.
+    pub history: Vec<ChatMessage>,
+    /// A response that does not stand in the history yet.
+    pub round: Option<Round>,
+}
+
+#[derive(Default)]
+struct Trace {
+    prepared: Option<(CallState, Effects, Option<String>, String)>,
+    started: bool,
+    finished: Option<SlotOutcome>,
+}
+
+/// From the journal of former attempts, in order, and the history.
+pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage) -> Resume {
+    let mut round: Option<Round> = None;
+    let mut iteration = 0;
+    let mut traces: HashMap<CallId, Trace> = HashMap::new();
+    for entry in journal {
+        match &entry.kind {
+            JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
+                iteration = iteration.max(*n);
+                // A response without calls is final, or goes on by steering: it is in the history.
+                round = (!calls.is_empty()).then(|| Round {
+                    iteration: *n,
+                    text: text.clone(),
+                    calls: calls.iter().cloned().map(RoundCall::unjudged).collect(),
+                    journalled: true,
+                    usage: *usage,
+                    requests: Vec::new(),
+                    decisions: Vec::new(),
+                });
+            }
+            JournalKind::CallPrepared { call, tool, state, effects, output } => {
+                traces.entry(*call).or_default().prepared =
+                    Some((*state, *effects, output.clone(), tool.clone()));
+            }
+            JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
+            JournalKind::CallFinished { call, state, output } => {
+                traces.entry(*call).or_default().finished =
+                    Some(SlotOutcome::unrun(*state, output.clone()));
+            }
+            JournalKind::Appended { .. } => round = None,
+            JournalKind::Started
+            | JournalKind::Steered { .. }
+            | JournalKind::ApprovalAsked { .. }
+            | JournalKind::ApprovalDecided { .. }
+            | JournalKind::Notice { .. }
+            | JournalKind::Final { .. }
+            | JournalKind::Ended { .. } => {}
+        }
+    }
+    if let Some(round) = &mut round {
+        for call in &mut round.calls {
+            if let Some(trace) = traces.remove(&call.call.id) {
+                apply(call, trace);
+            }
+        }
+    }
+    Resume {
+        iteration,
+        usage,
+        history: history.iter().map(|stored| stored.message.clone()).collect(),
+        round,
+    }
+}
+
+fn apply(call: &mut RoundCall, trace: Trace) {
+    if let Some((state, effects, output, tool)) = trace.prepared {
+        call.tool = tool;
+        call.effects = effects;
+        if state.is_end() {
+            call.outcome = Some(SlotOutcome::unrun(state, output.unwrap_or_default()));
+        }
+    }
+    if trace.finished.is_some() {
+        call.outcome = trace.finished;
+    } else if trace.started && call.effects == Effects::Once {
+        // I5: it may have had its effect; it is not repeated, and shown as unknown.
+        call.outcome = Some(SlotOutcome::unrun(CallState::Unknown, text::OUTCOME_UNKNOWN));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rookery_messages::chat::{Arguments, ToolCall};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn call(n: u128) -> ToolCall {
+        ToolCall {
+            id: CallId(Uuid::from_u128(n)),
+            provider_id: Some(format!("c{n}")),
+            name: "tool".into(),
+            arguments: Arguments::Object(serde_json::Map::new()),
+        }
+    }
+
+    fn journal(kinds: Vec<JournalKind>) -> Vec<JournalEntry> {
+        kinds
+            .into_iter()
+            .enumerate()
+            .map(|(seq, kind)| JournalEntry { attempt: 1, seq: seq as u64, kind })
+            .collect()
+    }
+
+    fn response(calls: Vec<ToolCall>) -> JournalKind {
+        JournalKind::ModelResponse {
+            iteration: 1,
+            text: "t".into(),
+            calls,
+            usage: Usage::default(),
+        }
+    }
+
+    fn prepared(n: u128, effects: Effects) -> JournalKind {
+        JournalKind::CallPrepared {
+            call: call(n).id,
+            tool: "tool".into(),
+            state: CallState::Planned,
+            effects,
+            output: None,
+        }
+    }
+
+    // V-N1, I5
+    #[test]
+    fn finished_calls_are_kept_and_a_started_once_call_is_unknown() {
+        let found = resume(
+            &journal(vec![
+                JournalKind::Started,
+                response(vec![call(1), call(2), call(3), call(4)]),
+                prepared(1, Effects::Once),
+                prepared(2, Effects::Once),
+                prepared(3, Effects::ReadOnly),
+                prepared(4, Effects::Once),
+                JournalKind::CallStarted { call: call(1).id },
+                JournalKind::CallStarted { call: call(2).id },
+                JournalKind::CallStarted { call: call(3).id },
+                JournalKind::CallFinished {
+                    call: call(1).id,
+                    state: CallState::Succeeded,
+                    output: "done".into(),
+                },
+            ]),
+            &[],
+            Usage::default(),
+        );
+        let states: Vec<_> = found
+            .round
+            .unwrap()
+            .calls
+            .iter()
+            .map(|c| c.outcome.as_ref().map(|o| (o.state, o.output.clone())))
+            .collect();
+        assert_eq!(
+            states,
+            [
+                Some((CallState::Succeeded, "done".to_owned())),
+                Some((CallState::Unknown, text::OUTCOME_UNKNOWN.to_owned())),
+                None,
+                None,
+            ]
+        );
+    }
+
+    #[test]
+    fn an_appended_round_is_done_and_the_next_model_call_follows() {
+        let found = resume(
+            &journal(vec![
+                JournalKind::Started,
+                response(vec![call(1)]),
+                JournalKind::Appended { iteration: 1 },
+            ]),
+            &[],
+            Usage { input: 3, output: 4 },
+        );
+        assert_eq!((found.iteration, found.round), (1, None));
+        assert_eq!(found.usage, Usage { input: 3, output: 4 });
+    }
+
+    #[test]
+    fn nothing_but_a_start_runs_from_the_start() {
+        let found = resume(&journal(vec![JournalKind::Started]), &[], Usage::default());
+        assert_eq!(found, Resume::default());
+    }
+}
