@@ -54,6 +54,9 @@ pub enum JournalKind {
         /// The end's text, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<String>,
+        /// It takes the result of that call of the response, counted from 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        same_as: Option<usize>,
     },
     /// A person was asked.
     ApprovalAsked {

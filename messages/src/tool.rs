@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
 use crate::address::Message;
+use crate::approval::Approval;
 use crate::chat::ToolCall;
 use crate::envelope::TurnOrigin;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
@@ -330,6 +331,32 @@ impl fmt::Debug for RunnableCall {
     }
 }
 
+/// What the gate says of one call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// It may run.
+    Run(Authority),
+    /// A person has to decide: this is the request.
+    Ask(Box<Approval>),
+    /// It has its end.
+    Filled(SlotOutcome),
+    /// It is the same as that call of those judged with it.
+    SameAs(usize),
+}
+
+/// One judged call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JudgedCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The tool's resolved name.
+    pub tool: String,
+    /// What repeating it would mean.
+    pub effects: Effects,
+    /// What the gate says.
+    pub verdict: Verdict,
+}
+
 /// The one outcome of a slot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SlotOutcome {
@@ -361,6 +388,8 @@ pub struct BatchReport {
 /// What a batch's collector takes.
 #[derive(Debug)]
 pub enum BatchMsg {
+    /// It is up: fill what has its end, start what may run.
+    Begin,
     /// A tool actor's report, sent on a reserved place.
     ToolEnded {
         /// The slot.
@@ -387,6 +416,7 @@ pub enum BatchMsg {
 impl Message for BatchMsg {
     fn kind(&self) -> &'static str {
         match self {
+            Self::Begin => "Begin",
             Self::ToolEnded { .. } => "ToolEnded",
             Self::StartCommitted { .. } => "StartCommitted",
             Self::FinishCommitted { .. } => "FinishCommitted",

@@ -10,7 +10,7 @@ use crate::envelope::{ReplyAddress, TurnOrigin};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
 use crate::model::ModelReport;
 use crate::store::{CommitAck, StoreError};
-use crate::tool::BatchReport;
+use crate::tool::{BatchReport, JudgedCall};
 
 /// Where a turn stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -265,6 +265,10 @@ pub struct Fence {
 /// What a turn's actor takes.
 #[derive(Debug)]
 pub enum TurnMsg {
+    /// It is up: go on from what the journal says.
+    Begin,
+    /// The calls of a response were judged.
+    Judged(Vec<JudgedCall>),
     /// The store's answer to the commit with this number.
     Committed {
         /// The commit's number within this attempt.
@@ -282,11 +286,19 @@ pub enum TurnMsg {
     ApprovalHint(ApprovalId),
     /// The person said something while the turn runs.
     Steer(String),
+    /// Nothing happened for the progress limit.
+    NoProgress {
+        /// The timer's number; an older one is void.
+        timer: u64,
+    },
 }
 
 impl Message for TurnMsg {
     fn kind(&self) -> &'static str {
         match self {
+            Self::Begin => "Begin",
+            Self::Judged(_) => "Judged",
+            Self::NoProgress { .. } => "NoProgress",
             Self::Committed { .. } => "Committed",
             Self::ModelEnded(_) => "ModelEnded",
             Self::BatchEnded(_) => "BatchEnded",

@@ -33,9 +33,17 @@ pub struct Resume {
     pub round: Option<Round>,
 }
 
+struct Prepared {
+    state: CallState,
+    effects: Effects,
+    output: Option<String>,
+    tool: String,
+    same_as: Option<usize>,
+}
+
 #[derive(Default)]
 struct Trace {
-    prepared: Option<(CallState, Effects, Option<String>, String)>,
+    prepared: Option<Prepared>,
     started: bool,
     finished: Option<SlotOutcome>,
 }
@@ -60,9 +68,14 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     decisions: Vec::new(),
                 });
             }
-            JournalKind::CallPrepared { call, tool, state, effects, output } => {
-                traces.entry(*call).or_default().prepared =
-                    Some((*state, *effects, output.clone(), tool.clone()));
+            JournalKind::CallPrepared { call, tool, state, effects, output, same_as } => {
+                traces.entry(*call).or_default().prepared = Some(Prepared {
+                    state: *state,
+                    effects: *effects,
+                    output: output.clone(),
+                    tool: tool.clone(),
+                    same_as: *same_as,
+                });
             }
             JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
             JournalKind::CallFinished { call, state, output } => {
@@ -95,11 +108,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
 }
 
 fn apply(call: &mut RoundCall, trace: Trace) {
-    if let Some((state, effects, output, tool)) = trace.prepared {
-        call.tool = tool;
-        call.effects = effects;
-        if state.is_end() {
-            call.outcome = Some(SlotOutcome::unrun(state, output.unwrap_or_default()));
+    if let Some(prepared) = trace.prepared {
+        call.tool = prepared.tool;
+        call.effects = prepared.effects;
+        call.same_as = prepared.same_as;
+        if prepared.state.is_end() {
+            let output = prepared.output.unwrap_or_default();
+            call.outcome = Some(SlotOutcome::unrun(prepared.state, output));
         }
     }
     if trace.finished.is_some() {
@@ -150,6 +165,7 @@ mod tests {
             state: CallState::Planned,
             effects,
             output: None,
+            same_as: None,
         }
     }
 

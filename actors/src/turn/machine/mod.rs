@@ -12,7 +12,6 @@ mod stop;
 mod tests;
 
 use rookery_messages::approval::Approval;
-use rookery_messages::channel::QueuePolicy;
 use rookery_messages::chat::{ChatMessage, ToolCall, Usage, UserKind};
 use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::event::TurnEventKind;
@@ -23,10 +22,11 @@ use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
 use rookery_messages::time::World;
-use rookery_messages::tool::SlotOutcome;
+use rookery_messages::tool::{JudgedCall, SlotOutcome};
 use rookery_messages::turn::{Fence, TurnFinish};
 
-pub use round::{JudgedCall, Round, RoundCall, Verdict};
+pub use round::{Round, RoundCall};
+pub(crate) use round::{settle, unusable};
 
 /// What the machine is told once.
 #[derive(Clone, Debug)]
@@ -43,8 +43,6 @@ pub struct Facts {
     pub posts_replies: bool,
     /// How turns of this agent run.
     pub runtime: RuntimeProfile,
-    /// How a running turn treats a newer message.
-    pub queue: QueuePolicy,
 }
 
 /// What happened.
@@ -238,7 +236,7 @@ impl Machine {
         match &self.round {
             None => self.call_model(world),
             Some(round) => {
-                let calls = round.calls.iter().filter(|c| c.outcome.is_none());
+                let calls = round.calls.iter().filter(|c| c.is_open());
                 let calls = calls.map(|c| c.call.clone()).collect();
                 self.phase = Phase::Judging;
                 vec![Effect::Judge { calls, finish: FinishReason::ToolCalls }]

@@ -8,36 +8,10 @@ use rookery_messages::journal::JournalKind;
 use rookery_messages::model::ModelResponse;
 use rookery_messages::store::TurnCommit;
 use rookery_messages::time::World;
-use rookery_messages::tool::{Authority, Effects, SlotOutcome, text};
+use rookery_messages::tool::{Authority, Effects, JudgedCall, SlotOutcome, Verdict, text};
 use rookery_messages::turn::{CallRecord, CallState, TurnState};
 
 use super::{BatchPlan, Effect, Machine, Next, Phase};
-
-/// What the gate says of one call.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Verdict {
-    /// It may run.
-    Run(Authority),
-    /// A person has to decide: this is the request.
-    Ask(Box<Approval>),
-    /// It has its end.
-    Filled(SlotOutcome),
-    /// It is the same as that call of the response.
-    SameAs(usize),
-}
-
-/// One judged call.
-#[derive(Clone, PartialEq, Debug)]
-pub struct JudgedCall {
-    /// The call.
-    pub call: ToolCall,
-    /// The tool's resolved name.
-    pub tool: String,
-    /// What repeating it would mean.
-    pub effects: Effects,
-    /// What the gate says.
-    pub verdict: Verdict,
-}
 
 /// A call of the round in work.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,6 +63,16 @@ impl RoundCall {
             started_at: None,
             ended_at: self.ended_at,
         }
+    }
+
+    /// A person had to decide about it.
+    pub fn was_asked(&self) -> bool {
+        matches!(self.authority, Some(Authority::Approved { .. }))
+    }
+
+    /// It still has to be judged.
+    pub(super) fn is_open(&self) -> bool {
+        self.outcome.is_none() && self.same_as.is_none()
     }
 
     fn fill(&mut self, outcome: SlotOutcome, now: Timestamp) {
@@ -154,10 +138,11 @@ impl Machine {
             commit.entries.push(self.entry(kind));
         }
         let mut requests = Vec::new();
+        // The judge counts among the calls it was given; the round may have ended ones between them.
+        let open = open_indices(&round);
         for judged in judged {
             let same_as = match &judged.verdict {
-                // The judge counts among the calls it was given; the round may have ended ones before.
-                Verdict::SameAs(other) => nth_open(&round, *other),
+                Verdict::SameAs(other) => open.get(*other).copied(),
                 _ => None,
             };
             let Some(call) = round.calls.iter_mut().find(|c| c.call.id == judged.call.id) else {
@@ -187,6 +172,7 @@ impl Machine {
                 state: call.record().state,
                 effects: call.effects,
                 output: call.outcome.as_ref().map(|o| o.output.clone()),
+                same_as: call.same_as,
             };
             commit.entries.push(self.entry(prepared));
             commit.calls.push(call.record());
@@ -382,6 +368,7 @@ pub(crate) fn unusable(arguments: &Arguments) -> Option<SlotOutcome> {
     }
 }
 
-fn nth_open(round: &Round, n: usize) -> Option<usize> {
-    round.calls.iter().enumerate().filter(|(_, c)| c.outcome.is_none()).map(|(i, _)| i).nth(n)
+fn open_indices(round: &Round) -> Vec<usize> {
+    let calls = round.calls.iter().enumerate();
+    calls.filter(|(_, call)| call.is_open()).map(|(index, _)| index).collect()
 }

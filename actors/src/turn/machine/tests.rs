@@ -11,7 +11,7 @@ use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::model::{ModelError, ModelErrorClass};
 use rookery_messages::settings::CapBehaviour;
 use rookery_messages::time::{Clock, Ids, Rng};
-use rookery_messages::tool::{Authority, Effects, text};
+use rookery_messages::tool::{Authority, Effects, Verdict, text};
 use rookery_messages::turn::{CallState, Outcome};
 use uuid::Uuid;
 
@@ -56,7 +56,6 @@ fn facts(runtime: RuntimeProfile) -> Facts {
         },
         posts_replies: true,
         runtime,
-        queue: QueuePolicy::Queue,
     }
 }
 

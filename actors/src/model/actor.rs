@@ -1,0 +1,337 @@
+//! One model call's actor: `model/<n>` below its turn.
+//!
+//! Its one task asks the profiles of the chain for a slot, streams, retries what failed before anything
+//! was shown, and falls back. Deltas go to the clients through the turn's voice, which never waits, so a
+//! slow reader never slows the stream (V-E24). A stop aborts the task, which closes the connection; what
+//! had been shown is reported. Exactly one report goes to the turn, on a place reserved at the spawn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use rookery_messages::address::{Address, Reserved};
+use rookery_messages::chat::{Arguments, ToolCall, Usage};
+use rookery_messages::event::TurnEventKind;
+use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::ids::CallId;
+use rookery_messages::model::{
+    Admission, FinishReason, ModelDelta, ModelEnd, ModelError, ModelErrorClass, ModelMsg,
+    ModelReport, ModelRequest, ModelResponse, ProviderMsg, RawCall, Slot,
+};
+use rookery_messages::observe::Observation;
+use rookery_messages::time::{World, rfc3339_millis};
+use rookery_messages::turn::TurnMsg;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use crate::observe::TurnVoice;
+use crate::runtime::{Ctx, Supervised};
+
+/// The first pause before a retry; doubles, with full jitter on top of half of it.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause of our own making.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest a call waits for a cooling profile when there is no other.
+const LONGEST_COOLDOWN_WAIT: Duration = Duration::from_secs(300);
+/// People are told about a wait longer than this.
+const TELL_AFTER: Duration = Duration::from_secs(3);
+
+/// See the module's documentation.
+pub struct ModelActor;
+
+/// One profile of the chain.
+#[derive(Clone, Debug)]
+pub struct ProfileRef {
+    /// The profile's name.
+    pub name: String,
+    /// Its actor.
+    pub address: Address<ProviderMsg>,
+    /// Tries before the next profile.
+    pub max_attempts: u32,
+}
+
+/// What it is built from.
+pub struct ModelArgs {
+    /// Which model call of the turn, from 1.
+    pub iteration: u32,
+    /// What is sent.
+    pub request: ModelRequest,
+    /// The profiles to try, in order.
+    pub chain: Arc<[ProfileRef]>,
+    /// The turn's voice.
+    pub voice: TurnVoice,
+    /// Visible text so far; shared, so that a crash of this actor does not lose it (V-N4).
+    pub shown: Arc<Mutex<String>>,
+    /// The place of its one report.
+    pub report: Reserved<TurnMsg>,
+}
+
+/// What it knows.
+pub struct ModelCall {
+    iteration: u32,
+    shown: Arc<Mutex<String>>,
+    spent: Arc<Mutex<Usage>>,
+    report: Option<Reserved<TurnMsg>>,
+}
+
+impl Supervised for ModelActor {
+    const KIND: &'static str = "model";
+    type Msg = ModelMsg;
+    type Args = ModelArgs;
+    type State = ModelCall;
+
+    fn start(ctx: &mut Ctx<Self>, args: ModelArgs) -> Result<ModelCall, ActorError> {
+        let spent = Arc::new(Mutex::new(Usage::default()));
+        let call = Call {
+            request: args.request,
+            chain: args.chain,
+            voice: args.voice,
+            shown: Arc::clone(&args.shown),
+            spent: Arc::clone(&spent),
+            world: ctx.world().clone(),
+        };
+        ctx.set_waiting_on(Some("the provider".to_owned()));
+        ctx.task(async move {
+            let result = call.run().await;
+            let partial = call.shown.lock().clone();
+            let spent = *call.spent.lock();
+            Some(ModelMsg::Done { result, partial, spent })
+        });
+        let ModelArgs { iteration, shown, report, .. } = args;
+        Ok(ModelCall { iteration, shown, spent, report: Some(report) })
+    }
+
+    async fn handle(
+        ctx: &mut Ctx<Self>,
+        state: &mut ModelCall,
+        message: ModelMsg,
+    ) -> Result<(), ActorError> {
+        let ModelMsg::Done { result, partial, spent } = message;
+        let end = match result {
+            Ok(response) => ModelEnd::Completed(response),
+            Err(error) => ModelEnd::Failed { error, partial },
+        };
+        state.report(end, spent);
+        ctx.end();
+        Ok(())
+    }
+
+    async fn stop_requested(
+        ctx: &mut Ctx<Self>,
+        state: &mut ModelCall,
+        reason: &StopReason,
+    ) -> Result<(), ActorError> {
+        let (partial, spent) = (state.shown.lock().clone(), *state.spent.lock());
+        state.report(ModelEnd::Stopped { reason: reason.clone(), partial }, spent);
+        ctx.end();
+        Ok(())
+    }
+
+    fn observe(state: &ModelCall) -> Value {
+        json!({ "iteration": state.iteration, "shown_bytes": state.shown.lock().len() })
+    }
+}
+
+impl ModelCall {
+    fn report(&mut self, end: ModelEnd, spent: Usage) {
+        if let Some(report) = self.report.take() {
+            let report = report.send(TurnMsg::ModelEnded(ModelReport {
+                iteration: self.iteration,
+                end,
+                spent,
+            }));
+            // An error means that the turn has ended: nobody waits for the answer.
+            let _ = report;
+        }
+    }
+}
+
+struct Call {
+    request: ModelRequest,
+    chain: Arc<[ProfileRef]>,
+    voice: TurnVoice,
+    shown: Arc<Mutex<String>>,
+    spent: Arc<Mutex<Usage>>,
+    world: World,
+}
+
+/// Why an attempt did not give a response.
+struct Failed {
+    error: ModelError,
+    /// Text had been shown: it can't be taken back, so nothing is tried again.
+    final_: bool,
+}
+
+impl Call {
+    async fn run(&self) -> Result<ModelResponse, ModelError> {
+        let mut last = ModelError::new(
+            ModelErrorClass::InvalidRequest,
+            "no provider profile is configured for this agent; set agents.<name>.provider",
+        );
+        for (index, profile) in self.chain.iter().enumerate() {
+            let is_last = index + 1 == self.chain.len();
+            match self.try_profile(profile, is_last).await {
+                Ok(response) => return Ok(response),
+                Err(Failed { error, final_: true }) => return Err(error),
+                Err(Failed { error, final_: false }) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn try_profile(
+        &self,
+        profile: &ProfileRef,
+        is_last: bool,
+    ) -> Result<ModelResponse, Failed> {
+        let mut pause = FIRST_PAUSE;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let slot = match self.admission(profile).await {
+                Ok(Admission::Granted(slot)) => slot,
+                Ok(Admission::CoolingDown { until, wait, cause }) => {
+                    let error = ModelError {
+                        class: cause,
+                        message: format!(
+                            "provider {} asks to wait until {}",
+                            profile.name,
+                            rfc3339_millis(until)
+                        ),
+                        retry_after: Some(wait),
+                    };
+                    // A cooling profile is skipped if there is another (A044).
+                    if !is_last || wait > LONGEST_COOLDOWN_WAIT {
+                        return Err(Failed { error, final_: false });
+                    }
+                    self.wait(profile, wait).await;
+                    attempt -= 1;
+                    continue;
+                }
+                Ok(Admission::Refused(error)) | Err(error) => {
+                    return Err(Failed { error, final_: false });
+                }
+            };
+            let failed = match self.attempt(profile, slot).await {
+                Ok(response) => return Ok(response),
+                Err(failed) => failed,
+            };
+            if failed.final_ || !failed.error.class.is_retryable() || attempt >= profile.max_attempts
+            {
+                return Err(failed);
+            }
+            // With a time from the provider the profile's actor cools down and says until when.
+            if failed.error.retry_after.is_none() {
+                let half = pause / 2;
+                self.wait(profile, half + self.world.jitter(half)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    async fn wait(&self, profile: &ProfileRef, wait: Duration) {
+        if wait > TELL_AFTER {
+            let until = self.world.now() + wait;
+            self.voice.tell(TurnEventKind::Notice {
+                text: format!("waiting for provider {} until {}", profile.name, rfc3339_millis(until)),
+            });
+        }
+        sleep(wait).await;
+    }
+
+    async fn admission(&self, profile: &ProfileRef) -> Result<Admission, ModelError> {
+        let gone = |why: &str| {
+            ModelError::new(
+                ModelErrorClass::Server,
+                format!("the actor of provider {} is not there: {why}; it is being restarted", profile.name),
+            )
+        };
+        let (reply, answer) = oneshot::channel();
+        let acquire = ProviderMsg::Acquire { reply };
+        profile.address.send(acquire).await.map_err(|error| gone(error.as_str()))?;
+        answer.await.map_err(|_dropped| gone("it ended"))
+    }
+
+    async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelResponse, Failed> {
+        let began = Instant::now();
+        let mut usage = Usage::default();
+        let result = self.stream(profile, &slot, &mut usage).await;
+        drop(slot.permit);
+        let error = result.as_ref().err().cloned();
+        self.voice.observe(|scope| Observation::ModelCall {
+            scope,
+            provider: profile.name.clone(),
+            error: error.as_ref().map(|e| e.class),
+            duration: began.elapsed(),
+            usage,
+        });
+        // Best effort: a full mailbox costs the profile one observation of its health.
+        let _ = profile.address.try_send(ProviderMsg::Outcome { error });
+        result.map_err(|error| {
+            self.spent.lock().add(usage);
+            Failed { error, final_: !self.shown.lock().is_empty() }
+        })
+    }
+
+    async fn stream(
+        &self,
+        profile: &ProfileRef,
+        slot: &Slot,
+        usage: &mut Usage,
+    ) -> Result<ModelResponse, ModelError> {
+        let mut stream = slot.provider.stream(self.request.clone()).await?;
+        let mut text = String::new();
+        while let Some(delta) = stream.next().await {
+            match delta? {
+                ModelDelta::Text(part) if part.is_empty() => {}
+                ModelDelta::Text(part) => {
+                    text.push_str(&part);
+                    self.shown.lock().push_str(&part);
+                    self.voice.tell(TurnEventKind::Delta { text: part });
+                }
+                // Reasoning never becomes text (V-E5).
+                ModelDelta::Thinking(part) => {
+                    self.voice.tell(TurnEventKind::Thinking { text: part });
+                }
+                ModelDelta::Usage(reported) => *usage = reported,
+                ModelDelta::Ended { calls, finish } => {
+                    return self.complete(profile, text, calls, finish, *usage);
+                }
+            }
+        }
+        Err(ModelError::new(
+            ModelErrorClass::Truncated,
+            format!("the stream of provider {} ended before its terminal event", profile.name),
+        ))
+    }
+
+    fn complete(
+        &self,
+        profile: &ProfileRef,
+        text: String,
+        calls: Vec<RawCall>,
+        finish: FinishReason,
+        usage: Usage,
+    ) -> Result<ModelResponse, ModelError> {
+        // V-E18: an empty completion is a failed attempt; one that used up its output limit is not,
+        // since trying again would do the same.
+        if text.trim().is_empty() && calls.is_empty() && finish != FinishReason::Length {
+            return Err(ModelError::new(
+                ModelErrorClass::Empty,
+                format!("provider {} gave an empty answer", profile.name),
+            ));
+        }
+        let calls = calls
+            .into_iter()
+            .map(|raw| ToolCall {
+                id: CallId(self.world.ids.next()),
+                provider_id: raw.provider_id,
+                name: raw.name,
+                arguments: Arguments::parse(&raw.arguments),
+            })
+            .collect();
+        Ok(ModelResponse { text, calls, finish, usage, served_by: profile.name.clone() })
+    }
+}

@@ -1,0 +1,315 @@
+//! One conversation's actor: `sessions/<conversation>`.
+//!
+//! The inbox is the queue: the session takes its next row from the store when it starts, after each
+//! turn, and on a hint. At most one turn of a conversation runs, because only its session spawns turns
+//! and only one at a time (I3). A turn that crashed is claimed again and goes on from its journal. When
+//! nothing is left for the idle time the router lets it go; its state is in the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_messages::address::Address;
+use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::ids::{ActorId, ConversationId, TurnId};
+use rookery_messages::observe::{Observation, TurnScope};
+use rookery_messages::session::{RouterMsg, SessionMsg};
+use rookery_messages::store::{Claim, ClaimOutcome};
+use rookery_messages::turn::{Outcome, TurnClaim, TurnMsg, TurnRecord};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::observe::TurnVoice;
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
+use crate::turn::{TurnActor, TurnArgs, TurnDeps};
+
+/// Pause before a failed claim is tried again.
+const CLAIM_PAUSE: Duration = Duration::from_secs(1);
+/// How long a turn may take to stop: its batch's grace, and two commits.
+const TURN_GRACE: Duration = Duration::from_secs(15);
+
+/// See the module's documentation.
+pub struct SessionActor;
+
+/// What it is built from.
+pub struct SessionArgs {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The router above.
+    pub router: Address<RouterMsg>,
+    /// The service's shared parts.
+    pub deps: Arc<TurnDeps>,
+}
+
+/// What it knows.
+pub struct Session {
+    conversation: ConversationId,
+    router: Address<RouterMsg>,
+    deps: Arc<TurnDeps>,
+    running: Option<Running>,
+    claiming: bool,
+    /// A hint came while a claim or a turn was under way.
+    hinted: bool,
+    idle: (u64, Option<TaskKey>),
+}
+
+struct Running {
+    id: ActorId,
+    turn: TurnId,
+    address: Address<TurnMsg>,
+    since: Instant,
+}
+
+impl Supervised for SessionActor {
+    const KIND: &'static str = "session";
+    const PAUSABLE: bool = true;
+    type Msg = SessionMsg;
+    type Args = SessionArgs;
+    type State = Session;
+
+    fn start(ctx: &mut Ctx<Self>, args: SessionArgs) -> Result<Session, ActorError> {
+        let SessionArgs { conversation, router, deps } = args;
+        ctx.task(async { Some(SessionMsg::Hint { interrupt: false }) });
+        Ok(Session {
+            conversation,
+            router,
+            deps,
+            running: None,
+            claiming: false,
+            hinted: false,
+            idle: (0, None),
+        })
+    }
+
+    async fn handle(
+        ctx: &mut Ctx<Self>,
+        state: &mut Session,
+        message: SessionMsg,
+    ) -> Result<(), ActorError> {
+        match message {
+            SessionMsg::Hint { interrupt } => {
+                if let Some(running) = &state.running
+                    && interrupt
+                {
+                    ctx.stop_child(running.id, StopReason::Replaced);
+                }
+                state.claim(ctx);
+            }
+            SessionMsg::Retry => state.claim(ctx),
+            SessionMsg::Claimed(Ok(outcome)) => state.claimed(ctx, outcome).await?,
+            SessionMsg::Claimed(Err(error)) => {
+                state.claiming = false;
+                tracing::warn!(conversation = %state.conversation, %error, "a claim failed");
+                state.deps.observer.observe(Observation::StoreFailed { code: error.code() });
+                ctx.after(CLAIM_PAUSE, SessionMsg::Retry);
+            }
+            SessionMsg::ApprovalHint { turn, approval } => {
+                if let Some(running) = &state.running
+                    && running.turn == turn
+                {
+                    // A lost hint costs time only: the approval's actor looks by itself.
+                    let _ = running.address.try_send(TurnMsg::ApprovalHint(approval));
+                }
+            }
+            SessionMsg::Steer(text) => {
+                if let Some(running) = &state.running {
+                    if let Err(refused) = running.address.try_send(TurnMsg::Steer(text)) {
+                        tracing::warn!(turn = %running.turn, why = refused.as_str(), "steering was lost");
+                    }
+                }
+            }
+            SessionMsg::IdleTimeout { timer } if timer == state.idle.0 && state.is_idle() => {
+                // The router is full: ask again later.
+                if state.router.try_send(RouterMsg::Idle { conversation: state.conversation }).is_err()
+                {
+                    state.wait_idle(ctx);
+                }
+            }
+            SessionMsg::IdleTimeout { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn child_exited(
+        ctx: &mut Ctx<Self>,
+        state: &mut Session,
+        exit: ChildExit,
+    ) -> Result<(), ActorError> {
+        if state.running.as_ref().is_some_and(|running| running.id == exit.id) {
+            if exit.reason.is_abnormal() {
+                tracing::warn!(conversation = %state.conversation, reason = %exit.reason, "a turn crashed; it goes on from its journal");
+            }
+            state.running = None;
+            if ctx.stopping().is_some() {
+                ctx.end();
+            } else {
+                state.claim(ctx);
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop_requested(
+        ctx: &mut Ctx<Self>,
+        state: &mut Session,
+        reason: &StopReason,
+    ) -> Result<(), ActorError> {
+        match &state.running {
+            Some(running) => ctx.stop_child(running.id, reason.clone()),
+            None => ctx.end(),
+        }
+        Ok(())
+    }
+
+    async fn resumed(ctx: &mut Ctx<Self>, state: &mut Session) -> Result<(), ActorError> {
+        state.claim(ctx);
+        Ok(())
+    }
+
+    fn observe(state: &Session) -> Value {
+        json!({
+            "conversation": state.conversation,
+            "turn": state.running.as_ref().map(|running| running.turn),
+            "running_ms": state.running.as_ref().map(|running| {
+                u64::try_from(running.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+            }),
+        })
+    }
+}
+
+impl Session {
+    fn is_idle(&self) -> bool {
+        self.running.is_none() && !self.claiming && !self.hinted
+    }
+
+    fn claim(&mut self, ctx: &mut Ctx<SessionActor>) {
+        if ctx.stopping().is_some() || ctx.is_paused() {
+            return;
+        }
+        if self.running.is_some() || self.claiming {
+            self.hinted = true;
+            return;
+        }
+        self.claiming = true;
+        self.hinted = false;
+        let store = self.deps.store.clone();
+        let claim = Claim {
+            conversation_id: self.conversation,
+            at: ctx.world().now(),
+            max_attempts: self.deps.max_attempts,
+            history_chars: self.deps.history_chars,
+        };
+        ctx.task(async move { Some(SessionMsg::Claimed(store.claim(claim).await)) });
+    }
+
+    async fn claimed(
+        &mut self,
+        ctx: &mut Ctx<SessionActor>,
+        outcome: ClaimOutcome,
+    ) -> Result<(), ActorError> {
+        self.claiming = false;
+        match outcome {
+            ClaimOutcome::Nothing if self.hinted => self.claim(ctx),
+            ClaimOutcome::Nothing => self.wait_idle(ctx),
+            ClaimOutcome::Exhausted(record) => {
+                self.given_up(&record);
+                self.claim(ctx);
+            }
+            // A stop came with the claim's answer: a later life takes the row up.
+            ClaimOutcome::Turn(_) if ctx.stopping().is_some() => ctx.end(),
+            ClaimOutcome::Turn(claim) => self.start_turn(ctx, claim).await?,
+        }
+        Ok(())
+    }
+
+    async fn start_turn(
+        &mut self,
+        ctx: &mut Ctx<SessionActor>,
+        claim: Box<TurnClaim>,
+    ) -> Result<(), ActorError> {
+        // I3: only one at a time.
+        rookery_messages::check_invariant!(
+            I3,
+            self.running.is_none(),
+            "a second turn of {} was claimed",
+            self.conversation
+        );
+        let record = &claim.record;
+        let (Some(bundle), Some(channel)) =
+            (self.deps.agents.get(&record.agent), self.deps.channels.get(&record.channel))
+        else {
+            // The configuration changed under an open row. It waits, visibly, until both are back.
+            tracing::error!(
+                turn = %record.id, agent = %record.agent, channel = %record.channel,
+                "an open turn's agent or channel is not configured any more; add it, or cancel the turn"
+            );
+            ctx.after(CLAIM_PAUSE * 60, SessionMsg::Retry);
+            return Ok(());
+        };
+        let (turn, cancelled) = (record.id, claim.cancel_requested);
+        let args = TurnArgs {
+            claim,
+            bundle: Arc::clone(bundle),
+            channel: channel.clone(),
+            deps: Arc::clone(&self.deps),
+        };
+        let spec = SpawnSpec::new(format!("turn/{turn}")).mailbox(256).grace(TURN_GRACE);
+        match ctx.spawn::<TurnActor>(spec, args).await {
+            Ok(child) => {
+                if cancelled {
+                    ctx.stop_child(child.handle.id, StopReason::User);
+                }
+                self.running = Some(Running {
+                    id: child.handle.id,
+                    turn,
+                    address: child.address,
+                    since: Instant::now(),
+                });
+            }
+            Err(error) => {
+                // Counts as an attempt; after the last one the store fails the turn.
+                tracing::error!(%turn, %error, "a turn did not start");
+                ctx.after(CLAIM_PAUSE, SessionMsg::Retry);
+            }
+        }
+        Ok(())
+    }
+
+    /// The store failed a turn after its last attempt: its record, notice and dead letter are durable.
+    fn given_up(&self, record: &TurnRecord) {
+        let scope = TurnScope {
+            turn: record.id,
+            conversation_id: record.conversation_id,
+            channel: record.channel.clone(),
+            agent: record.agent.clone(),
+        };
+        let voice = TurnVoice::new(scope, Arc::clone(&self.deps.hub), self.deps.observer.clone());
+        voice.tell(rookery_messages::event::TurnEventKind::Ended {
+            outcome: Outcome::Failed,
+            reply: None,
+            usage: record.usage,
+            error: record.error.clone(),
+        });
+        voice.observe(|scope| Observation::TurnEnded {
+            scope,
+            outcome: Outcome::Failed,
+            duration: Duration::ZERO,
+            usage: record.usage,
+            error: record.error.as_ref().map(|error| error.code.clone()),
+        });
+        if let Some(sender) =
+            self.deps.channels.get(&record.channel).and_then(|channel| channel.sender.as_ref())
+        {
+            // A sender that is full or restarting looks at the outbox by itself.
+            let _ = sender.try_send(rookery_messages::channel::SenderMsg::Due);
+        }
+    }
+
+    fn wait_idle(&mut self, ctx: &mut Ctx<SessionActor>) {
+        if let Some(key) = self.idle.1.take() {
+            ctx.abort(key);
+        }
+        self.idle.0 += 1;
+        let timer = self.idle.0;
+        self.idle.1 = ctx.after(self.deps.session_idle, SessionMsg::IdleTimeout { timer });
+    }
+}

@@ -1,0 +1,7 @@
+//! Conversations: the router, and one session actor a conversation.
+
+mod actor;
+mod router;
+
+pub use actor::{SessionActor, SessionArgs};
+pub use router::{RouterActor, RouterArgs};

@@ -1,0 +1,221 @@
+//! The router: `sessions`. Maps conversations to their sessions, and lets idle ones go.
+//!
+//! It is the only one who starts sessions, so a conversation never has two (I3). A message is a hint:
+//! what is lost is found by the sweep, which asks the store for open rows now and then. Passivation:
+//! unmap, recheck the inbox, then stop.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_messages::address::Address;
+use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::ids::{ActorId, ConversationId};
+use rookery_messages::session::{RouterMsg, SessionMsg};
+use serde_json::{Value, json};
+
+use super::actor::{SessionActor, SessionArgs};
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
+use crate::turn::TurnDeps;
+
+/// How often it looks for rows nobody owns.
+const SWEEP: Duration = Duration::from_secs(10);
+/// How long a session may take to stop: its turn's grace and a margin.
+const SESSION_GRACE: Duration = Duration::from_secs(17);
+
+/// See the module's documentation.
+pub struct RouterActor;
+
+/// What it is built from.
+#[derive(Clone)]
+pub struct RouterArgs {
+    /// The service's shared parts.
+    pub deps: Arc<TurnDeps>,
+}
+
+/// What it knows.
+pub struct Router {
+    deps: Arc<TurnDeps>,
+    sessions: HashMap<ConversationId, Mapped>,
+    by_child: HashMap<ActorId, ConversationId>,
+    /// Hints that came when the map was full; the sweep brings them back.
+    turned_away: u64,
+}
+
+struct Mapped {
+    id: ActorId,
+    address: Address<SessionMsg>,
+    /// The recheck runs: a hint in between keeps it.
+    leaving: bool,
+}
+
+impl Supervised for RouterActor {
+    const KIND: &'static str = "router";
+    const PAUSABLE: bool = true;
+    type Msg = RouterMsg;
+    type Args = RouterArgs;
+    type State = Router;
+
+    fn start(ctx: &mut Ctx<Self>, args: RouterArgs) -> Result<Router, ActorError> {
+        ctx.task(async { Some(RouterMsg::Sweep) });
+        Ok(Router {
+            deps: args.deps,
+            sessions: HashMap::new(),
+            by_child: HashMap::new(),
+            turned_away: 0,
+        })
+    }
+
+    async fn handle(
+        ctx: &mut Ctx<Self>,
+        state: &mut Router,
+        message: RouterMsg,
+    ) -> Result<(), ActorError> {
+        match message {
+            RouterMsg::Hint { conversation, interrupt } => {
+                state.hint(ctx, conversation, interrupt).await;
+            }
+            RouterMsg::Sweep => {
+                let store = state.deps.store.clone();
+                ctx.task(async move { Some(RouterMsg::Swept(store.open_conversations().await)) });
+            }
+            RouterMsg::Swept(found) => {
+                match found {
+                    Ok(open) => {
+                        for conversation in open {
+                            if !state.sessions.contains_key(&conversation) {
+                                state.hint(ctx, conversation, false).await;
+                            }
+                        }
+                    }
+                    Err(error) => tracing::warn!(%error, "the sweep for open turns failed"),
+                }
+                ctx.after(SWEEP, RouterMsg::Sweep);
+            }
+            RouterMsg::Idle { conversation } => {
+                if let Some(mapped) = state.sessions.get_mut(&conversation) {
+                    mapped.leaving = true;
+                    let store = state.deps.store.clone();
+                    ctx.task(async move {
+                        let open = store.has_open(conversation).await;
+                        Some(RouterMsg::IdleChecked { conversation, open })
+                    });
+                }
+            }
+            RouterMsg::IdleChecked { conversation, open } => {
+                state.idle_checked(ctx, conversation, matches!(open, Ok(false)));
+            }
+            RouterMsg::ApprovalHint { conversation, turn, approval } => {
+                state.pass_on(conversation, SessionMsg::ApprovalHint { turn, approval });
+            }
+            RouterMsg::Steer { conversation, text } => {
+                state.pass_on(conversation, SessionMsg::Steer(text));
+            }
+        }
+        Ok(())
+    }
+
+    async fn child_exited(
+        ctx: &mut Ctx<Self>,
+        state: &mut Router,
+        exit: ChildExit,
+    ) -> Result<(), ActorError> {
+        let Some(conversation) = state.by_child.remove(&exit.id) else { return Ok(()) };
+        if state.sessions.get(&conversation).is_some_and(|mapped| mapped.id == exit.id) {
+            state.sessions.remove(&conversation);
+        }
+        if exit.reason.is_abnormal() && ctx.stopping().is_none() {
+            // Its rows are in the store; a new session takes them up.
+            state.hint(ctx, conversation, false).await;
+        } else {
+            state.deps.hub.rest(conversation);
+        }
+        state.end_if_empty(ctx);
+        Ok(())
+    }
+
+    async fn stop_requested(
+        ctx: &mut Ctx<Self>,
+        state: &mut Router,
+        reason: &StopReason,
+    ) -> Result<(), ActorError> {
+        ctx.stop_children(reason);
+        state.end_if_empty(ctx);
+        Ok(())
+    }
+
+    async fn resumed(ctx: &mut Ctx<Self>, _: &mut Router) -> Result<(), ActorError> {
+        ctx.task(async { Some(RouterMsg::Sweep) });
+        Ok(())
+    }
+
+    fn observe(state: &Router) -> Value {
+        json!({ "sessions": state.sessions.len(), "turned_away": state.turned_away })
+    }
+}
+
+impl Router {
+    async fn hint(
+        &mut self,
+        ctx: &mut Ctx<RouterActor>,
+        conversation: ConversationId,
+        interrupt: bool,
+    ) {
+        if let Some(mapped) = self.sessions.get_mut(&conversation) {
+            mapped.leaving = false;
+            // A full mailbox holds a hint already; a closed one is followed by its exit.
+            let _ = mapped.address.try_send(SessionMsg::Hint { interrupt });
+            return;
+        }
+        if ctx.stopping().is_some() || ctx.is_paused() {
+            return;
+        }
+        if self.sessions.len() >= self.deps.max_sessions {
+            self.turned_away += 1;
+            return;
+        }
+        let args =
+            SessionArgs { conversation, router: ctx.address(), deps: Arc::clone(&self.deps) };
+        let spec = SpawnSpec::new(conversation.to_string()).mailbox(64).grace(SESSION_GRACE);
+        match ctx.spawn::<SessionActor>(spec, args).await {
+            Ok(child) => {
+                let id = child.handle.id;
+                self.by_child.insert(id, conversation);
+                self.sessions
+                    .insert(conversation, Mapped { id, address: child.address, leaving: false });
+            }
+            Err(error) => {
+                tracing::error!(%conversation, %error, "a session did not start; the sweep tries again");
+            }
+        }
+    }
+
+    fn idle_checked(
+        &mut self,
+        ctx: &Ctx<RouterActor>,
+        conversation: ConversationId,
+        nothing_open: bool,
+    ) {
+        let Some(mapped) = self.sessions.get(&conversation) else { return };
+        if mapped.leaving && nothing_open {
+            let id = mapped.id;
+            self.sessions.remove(&conversation);
+            ctx.stop_child(id, StopReason::Idle);
+        } else {
+            let _ = mapped.address.try_send(SessionMsg::Hint { interrupt: false });
+        }
+    }
+
+    fn pass_on(&self, conversation: ConversationId, message: SessionMsg) {
+        if let Some(mapped) = self.sessions.get(&conversation) {
+            // A hint that is lost is made up for by whoever waits looking at the store.
+            let _ = mapped.address.try_send(message);
+        }
+    }
+
+    fn end_if_empty(&self, ctx: &mut Ctx<RouterActor>) {
+        if ctx.stopping().is_some() && ctx.children().next().is_none() {
+            ctx.end();
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The results collector of one batch: `batch/<n>` below its turn.
+//!
+//! It knows its slots before anything starts, runs one `tool/<call>` sibling a runnable slot, and fills
+//! each slot exactly once: from the report, or from the child's exit (I4). A `Once` call begins only
+//! after its `call_started` is durable (I5); a result is announced only after its `call_finished` is. It
+//! ends when every slot is filled and the turn has its report.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rookery_messages::address::Reserved;
+use rookery_messages::event::TurnEventKind;
+use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::ids::{ActorId, ConversationId, TurnId};
+use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::observe::Observation;
+use rookery_messages::store::{StoreError, TurnCommit};
+use rookery_messages::tool::{
+    BatchMsg, BatchReport, Effects, PlannedCall, RunnableCall, SlotOutcome, SlotPlan, text,
+};
+use rookery_messages::turn::{CallRecord, CallState, Fence, TurnMsg};
+use serde_json::{Value, json};
+
+use super::actor::{ToolActor, ToolArgs};
+use super::truncate::truncate_result;
+use crate::observe::TurnVoice;
+use crate::policy::redact::Redactor;
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
+use crate::store::{StoreClient, commit_patiently};
+
+/// Longest result shown in events and observations, in characters.
+const SHOWN_CHARS: usize = 4_000;
+
+/// See the module's documentation.
+pub struct BatchActor;
+
+/// What it is built from.
+pub struct BatchArgs {
+    /// Which batch of the turn.
+    pub batch: u32,
+    /// The first journal number it may use: two a slot.
+    pub first_seq: u64,
+    /// The turn.
+    pub turn: TurnId,
+    /// Its conversation.
+    pub conversation_id: ConversationId,
+    /// Its fence.
+    pub fence: Fence,
+    /// All calls of the response, in order.
+    pub slots: Vec<PlannedCall>,
+    /// Runnable calls run at once, or one after the other (T14).
+    pub parallel: bool,
+    /// Longest result that enters the history.
+    pub max_result_chars: usize,
+    /// The store.
+    pub store: StoreClient,
+    /// The turn's voice.
+    pub voice: TurnVoice,
+    /// Cleans what is shown.
+    pub redactor: Arc<Redactor>,
+    /// The place of its one report.
+    pub report: Reserved<TurnMsg>,
+}
+
+/// What it knows.
+pub struct Batch {
+    args: BatchFacts,
+    slots: Vec<Slot>,
+    by_child: HashMap<ActorId, usize>,
+    report: Option<Reserved<TurnMsg>>,
+}
+
+struct BatchFacts {
+    batch: u32,
+    next_seq: u64,
+    turn: TurnId,
+    conversation_id: ConversationId,
+    fence: Fence,
+    parallel: bool,
+    max_result_chars: usize,
+    store: StoreClient,
+    voice: TurnVoice,
+    redactor: Arc<Redactor>,
+}
+
+struct Slot {
+    call: rookery_messages::chat::ToolCall,
+    tool: String,
+    stage: Stage,
+    started_at: Option<Timestamp>,
+}
+
+enum Stage {
+    /// It may run, and has not begun.
+    Ready(Box<RunnableCall>),
+    /// Its `call_started` is on the way to the store; it begins with the answer.
+    Starting(Box<RunnableCall>),
+    Running,
+    /// Its `call_finished` is on the way to the store.
+    Finishing(SlotOutcome),
+    SameAs(usize),
+    Done(SlotOutcome),
+}
+
+impl Supervised for BatchActor {
+    const KIND: &'static str = "batch";
+    type Msg = BatchMsg;
+    type Args = BatchArgs;
+    type State = Batch;
+
+    fn start(ctx: &mut Ctx<Self>, args: BatchArgs) -> Result<Batch, ActorError> {
+        let slots = args
+            .slots
+            .into_iter()
+            .map(|planned| Slot {
+                call: planned.call,
+                tool: planned.tool,
+                started_at: None,
+                stage: match planned.plan {
+                    SlotPlan::Filled(outcome) => Stage::Done(outcome),
+                    SlotPlan::SameAs(other) => Stage::SameAs(other),
+                    SlotPlan::Run(call) => Stage::Ready(call),
+                },
+            })
+            .collect();
+        let facts = BatchFacts {
+            batch: args.batch,
+            next_seq: args.first_seq,
+            turn: args.turn,
+            conversation_id: args.conversation_id,
+            fence: args.fence,
+            parallel: args.parallel,
+            max_result_chars: args.max_result_chars,
+            store: args.store,
+            voice: args.voice,
+            redactor: args.redactor,
+        };
+        ctx.task(async { Some(BatchMsg::Begin) });
+        Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
+    }
+
+    async fn handle(
+        ctx: &mut Ctx<Self>,
+        state: &mut Batch,
+        message: BatchMsg,
+    ) -> Result<(), ActorError> {
+        match message {
+            BatchMsg::Begin => {
+                state.show_filled();
+                state.start_more(ctx).await?;
+            }
+            BatchMsg::ToolEnded { slot, outcome } => state.tool_ended(ctx, slot, outcome),
+            BatchMsg::StartCommitted { slots, result } => {
+                state.start_committed(ctx, slots, result).await?;
+            }
+            BatchMsg::FinishCommitted { slot, result } => {
+                result.map_err(|error| store_broke(&error))?;
+                state.announce(slot);
+                state.start_more(ctx).await?;
+            }
+        }
+        state.report_if_done(ctx);
+        Ok(())
+    }
+
+    async fn child_exited(
+        ctx: &mut Ctx<Self>,
+        state: &mut Batch,
+        exit: ChildExit,
+    ) -> Result<(), ActorError> {
+        // Its report, if it sent one, was handled before this.
+        if let Some(slot) = state.by_child.remove(&exit.id)
+            && matches!(state.slots[slot].stage, Stage::Running)
+        {
+            let outcome = if ctx.stopping().is_some() {
+                SlotOutcome::unrun(CallState::Interrupted, text::INTERRUPTED_RUNNING)
+            } else {
+                SlotOutcome::unrun(CallState::Failed, format!("error: {}", text::CRASHED))
+            };
+            state.tool_ended(ctx, slot, outcome);
+        }
+        state.report_if_done(ctx);
+        Ok(())
+    }
+
+    async fn stop_requested(
+        ctx: &mut Ctx<Self>,
+        state: &mut Batch,
+        reason: &StopReason,
+    ) -> Result<(), ActorError> {
+        for slot in &mut state.slots {
+            if matches!(slot.stage, Stage::Ready(_) | Stage::Starting(_)) {
+                slot.stage = Stage::Done(SlotOutcome::unrun(
+                    CallState::Interrupted,
+                    text::INTERRUPTED_NOT_STARTED,
+                ));
+            }
+        }
+        ctx.stop_children(reason);
+        state.report_if_done(ctx);
+        Ok(())
+    }
+
+    fn observe(state: &Batch) -> Value {
+        let slots: Vec<Value> = state
+            .slots
+            .iter()
+            .map(|slot| json!({ "call": slot.call.id, "tool": slot.tool, "stage": slot.stage.name() }))
+            .collect();
+        json!({ "batch": state.args.batch, "parallel": state.args.parallel, "slots": slots })
+    }
+}
+
+impl Stage {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Ready(_) => "ready",
+            Self::Starting(_) => "starting",
+            Self::Running => "running",
+            Self::Finishing(_) => "finishing",
+            Self::SameAs(_) => "same",
+            Self::Done(outcome) => outcome.state.as_str(),
+        }
+    }
+}
+
+impl Batch {
+    /// Calls that have their end without a run get their pair of events too, but not those that were
+    /// never opened (V-I14).
+    fn show_filled(&self) {
+        for slot in &self.slots {
+            if let Stage::Done(outcome) = &slot.stage
+                && outcome.state != CallState::Interrupted
+            {
+                self.args.open(slot);
+                self.args.close(slot, outcome);
+            }
+        }
+    }
+
+    /// Starts all that may start now: everything, or the next one if nothing is under way.
+    async fn start_more(&mut self, ctx: &mut Ctx<BatchActor>) -> Result<(), ActorError> {
+        if ctx.stopping().is_some() {
+            return Ok(());
+        }
+        let busy = self.slots.iter().any(|slot| {
+            matches!(slot.stage, Stage::Starting(_) | Stage::Running | Stage::Finishing(_))
+        });
+        if busy && !self.args.parallel {
+            return Ok(());
+        }
+        let ready = (0..self.slots.len()).filter(|&i| matches!(self.slots[i].stage, Stage::Ready(_)));
+        let ready: Vec<usize> =
+            if self.args.parallel { ready.collect() } else { ready.take(1).collect() };
+        if ready.is_empty() {
+            return Ok(());
+        }
+        let now = ctx.world().now();
+        let mut commit = self.args.commit(now);
+        for &slot in &ready {
+            self.slots[slot].started_at = Some(now);
+            let started = JournalKind::CallStarted { call: self.slots[slot].call.id };
+            commit.entries.push(self.args.entry(started));
+            commit.calls.push(self.slots[slot].record(CallState::Running, None));
+        }
+        let mut now_running = Vec::new();
+        for &slot in &ready {
+            let stage = std::mem::replace(&mut self.slots[slot].stage, Stage::Running);
+            match stage {
+                // I5: what must not be repeated waits until its start is durable.
+                Stage::Ready(call) if call.effects == Effects::Once => {
+                    self.slots[slot].stage = Stage::Starting(call);
+                }
+                Stage::Ready(call) => now_running.push((slot, call)),
+                other => self.slots[slot].stage = other,
+            }
+        }
+        let store = self.args.store.clone();
+        ctx.task(async move {
+            let result = commit_patiently(&store, commit).await.map(|_| ());
+            Some(BatchMsg::StartCommitted { slots: ready, result })
+        });
+        for (slot, call) in now_running {
+            self.run(ctx, slot, call).await?;
+        }
+        Ok(())
+    }
+
+    async fn start_committed(
+        &mut self,
+        ctx: &mut Ctx<BatchActor>,
+        slots: Vec<usize>,
+        result: Result<(), StoreError>,
+    ) -> Result<(), ActorError> {
+        result.map_err(|error| store_broke(&error))?;
+        for slot in slots {
+            if matches!(self.slots[slot].stage, Stage::Starting(_))
+                && let Stage::Starting(call) =
+                    std::mem::replace(&mut self.slots[slot].stage, Stage::Running)
+            {
+                self.run(ctx, slot, call).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(
+        &mut self,
+        ctx: &mut Ctx<BatchActor>,
+        slot: usize,
+        call: Box<RunnableCall>,
+    ) -> Result<(), ActorError> {
+        let Some(report) = ctx.address().reserve() else {
+            return Err(ActorError::transient("no place is left for a tool's report"));
+        };
+        // Right before execution (T13).
+        self.args.open(&self.slots[slot]);
+        self.args.voice.observe(|scope| Observation::ToolCallStart {
+            scope,
+            call: self.slots[slot].call.id,
+            provider_id: self.slots[slot].call.provider_id.clone(),
+            tool: self.slots[slot].tool.clone(),
+            arguments: self.args.shown_arguments(&self.slots[slot]),
+        });
+        let grace = call.context.grace;
+        let segment = format!("tool/{}", self.slots[slot].call.id);
+        let name = self.slots[slot].tool.clone();
+        let spec = SpawnSpec::new(segment).mailbox(4).grace(grace * 2);
+        let args = ToolArgs { slot, name, call, report };
+        match ctx.spawn::<ToolActor>(spec, args).await {
+            Ok(child) => {
+                self.by_child.insert(child.handle.id, slot);
+            }
+            Err(error) => {
+                let outcome = SlotOutcome::unrun(CallState::Failed, format!("error: {error}"));
+                self.tool_ended(ctx, slot, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn tool_ended(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize, outcome: SlotOutcome) {
+        if !matches!(self.slots[slot].stage, Stage::Running) {
+            return;
+        }
+        let outcome = SlotOutcome {
+            output: truncate_result(
+                &self.args.redactor.scrub(&outcome.output),
+                self.args.max_result_chars,
+            ),
+            ..outcome
+        };
+        let cut = outcome.state == CallState::Interrupted;
+        if cut && ctx.stopping().is_some_and(|reason| !reason.ends_turn()) {
+            // Nothing is written of it: a later life decides from `call_started` alone.
+            self.slots[slot].stage = Stage::Done(outcome);
+            return;
+        }
+        let now = ctx.world().now();
+        let mut commit = self.args.commit(now);
+        let finished = JournalKind::CallFinished {
+            call: self.slots[slot].call.id,
+            state: outcome.state,
+            output: outcome.output.clone(),
+        };
+        commit.entries.push(self.args.entry(finished));
+        commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
+        self.slots[slot].stage = Stage::Finishing(outcome);
+        let store = self.args.store.clone();
+        ctx.task(async move {
+            let result = commit_patiently(&store, commit).await.map(|_| ());
+            Some(BatchMsg::FinishCommitted { slot, result })
+        });
+    }
+
+    /// The result is durable: clients and observers may know (T13, T18).
+    fn announce(&mut self, slot: usize) {
+        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
+        let outcome = outcome.clone();
+        self.args.close(&self.slots[slot], &outcome);
+        self.args.voice.observe(|scope| Observation::ToolCall {
+            scope,
+            call: self.slots[slot].call.id,
+            provider_id: self.slots[slot].call.provider_id.clone(),
+            tool: self.slots[slot].tool.clone(),
+            arguments: self.args.shown_arguments(&self.slots[slot]),
+            state: outcome.state,
+            duration: std::time::Duration::from_millis(outcome.duration_ms),
+            output: self.args.shown(&outcome.output),
+        });
+        self.slots[slot].stage = Stage::Done(outcome);
+    }
+
+    fn report_if_done(&mut self, ctx: &mut Ctx<BatchActor>) {
+        let done =
+            self.slots.iter().all(|slot| matches!(slot.stage, Stage::Done(_) | Stage::SameAs(_)));
+        if !done {
+            return;
+        }
+        let Some(report) = self.report.take() else { return };
+        let outcomes = (0..self.slots.len()).map(|slot| self.outcome(slot)).collect();
+        // An error means that the turn has ended; its journal has all that finished.
+        let report =
+            report.send(TurnMsg::BatchEnded(BatchReport { batch: self.args.batch, outcomes }));
+        let _ = report;
+        ctx.end();
+    }
+
+    fn outcome(&self, slot: usize) -> SlotOutcome {
+        match &self.slots[slot].stage {
+            Stage::Done(outcome) => outcome.clone(),
+            Stage::SameAs(other) => match &self.slots[*other].stage {
+                Stage::Done(twin) if twin.state != CallState::Interrupted => {
+                    let outcome = SlotOutcome::unrun(
+                        CallState::Duplicate,
+                        format!("{}{}", text::DUPLICATE_PREFIX, twin.output),
+                    );
+                    self.args.open(&self.slots[slot]);
+                    self.args.close(&self.slots[slot], &outcome);
+                    outcome
+                }
+                _ => SlotOutcome::unrun(CallState::Interrupted, text::INTERRUPTED_NOT_STARTED),
+            },
+            _ => SlotOutcome::unrun(CallState::Interrupted, text::INTERRUPTED_NOT_STARTED),
+        }
+    }
+}
+
+impl Slot {
+    fn record(&self, state: CallState, ended_at: Option<Timestamp>) -> CallRecord {
+        CallRecord {
+            id: self.call.id,
+            tool: self.tool.clone(),
+            state,
+            started_at: self.started_at,
+            ended_at,
+        }
+    }
+}
+
+impl BatchFacts {
+    fn commit(&self, now: Timestamp) -> TurnCommit {
+        TurnCommit::new(self.turn, self.conversation_id, self.fence, now)
+    }
+
+    fn entry(&mut self, kind: JournalKind) -> JournalEntry {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        JournalEntry { attempt: self.fence.attempt, seq, kind }
+    }
+
+    fn open(&self, slot: &Slot) {
+        self.voice.tell(TurnEventKind::ToolCall {
+            call: slot.call.id,
+            tool: slot.tool.clone(),
+            arguments: self.shown_arguments(slot),
+        });
+    }
+
+    fn close(&self, slot: &Slot, outcome: &SlotOutcome) {
+        self.voice.tell(TurnEventKind::ToolResult {
+            call: slot.call.id,
+            state: outcome.state,
+            output: self.shown(&outcome.output),
+        });
+    }
+
+    fn shown(&self, output: &str) -> String {
+        truncate_result(&self.redactor.clean(output), SHOWN_CHARS)
+    }
+
+    fn shown_arguments(&self, slot: &Slot) -> Value {
+        self.redactor.clean_value(&slot.call.arguments.to_value())
+    }
+}
+
+fn store_broke(error: &StoreError) -> ActorError {
+    ActorError::transient(format!("a call's record could not be written: {error}"))
+}
