@@ -1,5 +1,11 @@
 //! Rookery's worker actors, and the runtime layer they stand on.
 
+pub mod approval;
+pub mod model;
 pub mod observe;
+pub mod policy;
 pub mod runtime;
+pub mod session;
+pub mod store;
+pub mod tool;
 pub mod turn;

@@ -1,0 +1,280 @@
+//! Reads the chunks of one chat completion: a pure state machine from event data to deltas.
+
+use rookery_messages::chat::Usage;
+use rookery_messages::model::{FinishReason, ModelDelta, ModelError, ModelErrorClass};
+use serde_json::Value;
+
+use super::calls::{CallAssembler, CallFault, MAX_CALLS};
+use crate::model::error::{ErrorObject, Upstream, error_field};
+
+/// Most bytes of text, reasoning and calls of one response.
+pub const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
+/// How far a response has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The model still writes. An end of the stream now is a truncation.
+    Open,
+    /// A finish reason came: the response is complete, its usage may follow (V-L15, V-L17).
+    Finished {
+        /// The usage came with it or after it.
+        with_usage: bool,
+    },
+    /// `[DONE]` came (V-L14).
+    Done,
+}
+
+/// The machine. Feed it the data of each event, then ask it for the end.
+#[derive(Debug)]
+pub struct ChunkParser {
+    upstream: Upstream,
+    calls: CallAssembler,
+    finish: Option<FinishReason>,
+    usage_after_finish: bool,
+    done: bool,
+    chunks: u64,
+    has_text: bool,
+    bytes: usize,
+}
+
+impl ChunkParser {
+    /// For one response of `upstream`.
+    pub fn new(upstream: Upstream) -> Self {
+        Self {
+            upstream,
+            calls: CallAssembler::default(),
+            finish: None,
+            usage_after_finish: false,
+            done: false,
+            chunks: 0,
+            has_text: false,
+            bytes: 0,
+        }
+    }
+
+    /// How far the response has come.
+    pub fn phase(&self) -> Phase {
+        if self.done {
+            Phase::Done
+        } else if self.finish.is_some() {
+            Phase::Finished { with_usage: self.usage_after_finish }
+        } else {
+            Phase::Open
+        }
+    }
+
+    /// Takes one event; appends what it says to `out`. True if it was progress: an event that holds
+    /// nothing keeps no stream alive (A023).
+    pub fn push(
+        &mut self,
+        event: Option<&str>,
+        data: &str,
+        out: &mut impl Extend<ModelDelta>,
+    ) -> Result<bool, ModelError> {
+        let data = data.trim();
+        if self.done || data.is_empty() {
+            return Ok(false);
+        }
+        if data == "[DONE]" {
+            self.done = true;
+            return Ok(true);
+        }
+        match serde_json::from_str::<Value>(data) {
+            Ok(value) if event == Some("error") => {
+                let object = ErrorObject::from_value(error_field(&value).unwrap_or(&value));
+                Err(self.upstream.object(&object))
+            }
+            Ok(value) => self.push_value(&value, out),
+            Err(_) if event == Some("error") => {
+                Err(self.upstream.object(&ErrorObject::from_value(&Value::from(data))))
+            }
+            Err(error) => {
+                let what = format!("sent a chunk that is not JSON ({error})");
+                Err(self.upstream.quoting(ModelErrorClass::Protocol, &what, data))
+            }
+        }
+    }
+
+    /// Takes one chunk, or a whole completion that was not streamed.
+    pub fn push_value(
+        &mut self,
+        chunk: &Value,
+        out: &mut impl Extend<ModelDelta>,
+    ) -> Result<bool, ModelError> {
+        if chunk.is_null() {
+            return Ok(false);
+        }
+        if !chunk.is_object() {
+            let what = "sent a chunk that is not an object";
+            return Err(self.upstream.quoting(ModelErrorClass::Protocol, what, &chunk.to_string()));
+        }
+        self.chunks = self.chunks.saturating_add(1);
+        // Only the first choice was asked for; a usage chunk has none (A033).
+        let choice = chunk.get("choices").and_then(Value::as_array).and_then(|choices| {
+            choices.iter().find(|choice| {
+                choice.is_object() && choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
+            })
+        });
+        let mut progress = false;
+        if let Some(choice) = choice {
+            // Content first: the last piece may stand beside the finish reason (A041) or an error (A034).
+            progress |= self.delta(choice, out)?;
+        }
+        let own_error = chunk.get("object").and_then(Value::as_str) == Some("error");
+        let error = error_field(chunk)
+            .or_else(|| choice.and_then(error_field))
+            .or_else(|| own_error.then_some(chunk));
+        if let Some(error) = error {
+            return Err(self.upstream.object(&ErrorObject::from_value(error)));
+        }
+        if let Some(choice) = choice {
+            progress |= self.finish(choice)?;
+        }
+        let usage = usage(chunk).or_else(|| choice.and_then(usage));
+        if let Some(usage) = usage {
+            self.usage_after_finish |= self.finish.is_some();
+            out.extend([ModelDelta::Usage(usage)]);
+            progress = true;
+        }
+        Ok(progress)
+    }
+
+    /// The stream ended, or enough was waited after the finish reason. Calls are given only here, and
+    /// only if the response is complete (A035, V-L16).
+    pub fn end(self) -> Result<ModelDelta, ModelError> {
+        let Self { upstream, calls, finish, done, chunks, has_text, .. } = self;
+        if chunks == 0 {
+            return Err(
+                upstream.error(ModelErrorClass::Empty, "sent an empty stream: not one chunk came")
+            );
+        }
+        let finish = match finish {
+            Some(FinishReason::Stop) | None if !calls.is_empty() && (done || finish.is_some()) => {
+                FinishReason::ToolCalls
+            }
+            Some(finish) => finish,
+            None if done => FinishReason::Stop,
+            None => {
+                return Err(upstream.error(
+                    ModelErrorClass::Truncated,
+                    "ended its stream before the response was complete; nothing it asked for was run",
+                ));
+            }
+        };
+        let capped = matches!(finish, FinishReason::Length);
+        // A cap reached, or a filter, is the provider's answer; any other silence is a failure.
+        if !has_text
+            && calls.is_empty()
+            && !capped
+            && !matches!(finish, FinishReason::ContentFilter)
+        {
+            return Err(upstream
+                .error(ModelErrorClass::Empty, "sent a response with neither text nor calls"));
+        }
+        let calls = calls.finish(capped).map_err(|fault| call_fault(&upstream, fault))?;
+        Ok(ModelDelta::Ended { calls, finish })
+    }
+
+    fn delta(
+        &mut self,
+        choice: &Value,
+        out: &mut impl Extend<ModelDelta>,
+    ) -> Result<bool, ModelError> {
+        let delta = [choice.get("delta"), choice.get("message")]
+            .into_iter()
+            .flatten()
+            .find(|delta| delta.is_object());
+        let Some(delta) = delta else {
+            return Ok(false);
+        };
+        let mut progress = false;
+        let thinking = ["reasoning_content", "reasoning"].into_iter().find_map(|name| {
+            delta.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+        });
+        if let Some(text) = thinking {
+            self.count(text.len())?;
+            out.extend([ModelDelta::Thinking(text.to_owned())]);
+            progress = true;
+        }
+        for name in ["content", "refusal"] {
+            let text = text_of(delta.get(name));
+            if !text.is_empty() {
+                self.count(text.len())?;
+                self.has_text |= !text.trim().is_empty();
+                out.extend([ModelDelta::Text(text)]);
+                progress = true;
+            }
+        }
+        for entry in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            let added =
+                self.calls.push(entry).map_err(|fault| call_fault(&self.upstream, fault))?;
+            self.count(added)?;
+            progress |= added > 0;
+        }
+        Ok(progress)
+    }
+
+    /// `""` and null are absent (A040).
+    fn finish(&mut self, choice: &Value) -> Result<bool, ModelError> {
+        let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) else {
+            return Ok(false);
+        };
+        self.finish = Some(match reason {
+            "" => return Ok(false),
+            "stop" => FinishReason::Stop,
+            "tool_calls" | "function_call" => FinishReason::ToolCalls,
+            "length" => FinishReason::Length,
+            "content_filter" => FinishReason::ContentFilter,
+            // Routers end a response so when the real provider broke off (A034).
+            "error" => {
+                return Err(self.upstream.error(
+                    ModelErrorClass::Server,
+                    "ended its response with the finish reason `error`",
+                ));
+            }
+            other => FinishReason::Other(rookery_messages::tool::head(other, 100).to_owned()),
+        });
+        Ok(true)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), ModelError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= MAX_RESPONSE_BYTES {
+            return Ok(());
+        }
+        let what = format!("sent a response longer than {MAX_RESPONSE_BYTES} bytes");
+        Err(self.upstream.error(ModelErrorClass::Protocol, &what))
+    }
+}
+
+fn call_fault(upstream: &Upstream, fault: CallFault) -> ModelError {
+    let what = match fault {
+        CallFault::TooMany => format!("asked for more than {MAX_CALLS} tool calls at once"),
+        CallFault::Nameless => "asked for a tool call without a name".to_owned(),
+    };
+    upstream.error(ModelErrorClass::Protocol, &what)
+}
+
+/// A text, or a list of parts of which the texts count.
+fn text_of(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+fn usage(value: &Value) -> Option<Usage> {
+    let usage = value.get("usage")?;
+    let tokens = |name: &str| usage.get(name).and_then(Value::as_u64);
+    match (tokens("prompt_tokens"), tokens("completion_tokens")) {
+        (None, None) => None,
+        (input, output) => Some(Usage { input: input.unwrap_or(0), output: output.unwrap_or(0) }),
+    }
+}
+
+#[cfg(test)]
+#[path = "chunk_tests.rs"]
+mod tests;
