@@ -1,0 +1,10 @@
+//! Tools: one actor an invocation, the collector of a batch, the registry, and the built-in ones.
+
+mod actor;
+pub mod builtin;
+pub mod collector;
+pub mod process;
+pub mod registry;
+pub mod truncate;
+
+pub use actor::{ToolActor, ToolArgs};
