@@ -205,7 +205,7 @@ pub struct SessionSettings {
     pub idle_secs: u64,
     /// Most conversations with an actor at once.
     pub max_active: usize,
-    /// A turn is failed after so many attempts that ended in a crash.
+    /// A turn is failed after so many attempts in a row that ended in a crash without getting any further.
     pub max_attempts: u32,
 }
 

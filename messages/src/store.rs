@@ -124,6 +124,16 @@ pub enum Write {
     Claim(Claim),
     /// A turn's step.
     Commit(Box<TurnCommit>),
+    /// A turn's actor leaves in good order, to be taken up by a later life: its next attempt is no sign
+    /// of a crash.
+    ReleaseTurn {
+        /// The turn.
+        turn: TurnId,
+        /// Its conversation.
+        conversation_id: ConversationId,
+        /// Its fence.
+        fence: Fence,
+    },
     /// Ask for a turn's end: a queued one is ended here, a running one is marked.
     CancelTurn {
         /// The turn.
@@ -143,6 +153,14 @@ pub enum Write {
         at: Timestamp,
         /// At most so many.
         limit: u32,
+    },
+    /// A channel's sender begins anew: what a former incarnation left sending becomes pending again,
+    /// possibly repeated.
+    ReleaseOutbox {
+        /// The channel.
+        channel: ChannelId,
+        /// Now.
+        at: Timestamp,
     },
     /// How a send went.
     MarkOutbox {
@@ -203,7 +221,8 @@ pub struct Claim {
     pub conversation_id: ConversationId,
     /// Now.
     pub at: Timestamp,
-    /// Attempts after which a turn is failed instead.
+    /// Attempts in a row that may end in a crash without having got any further; after that the turn is
+    /// failed instead.
     pub max_attempts: u32,
     /// Load the newest messages up to about so many characters (whole turns).
     pub history_chars: usize,
@@ -418,7 +437,7 @@ pub enum SendResult {
 pub struct DeadLetter {
     /// The row.
     pub id: OutboxId,
-    /// `reply`, `notice`.
+    /// `reply`, `notice`; or `turn`: the envelope itself, after its last attempt (it can't be retried).
     pub kind: String,
     /// The channel.
     pub channel: ChannelId,

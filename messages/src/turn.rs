@@ -249,6 +249,8 @@ pub struct TurnClaim {
     pub journal: Vec<crate::journal::JournalEntry>,
     /// The conversation's history, oldest first, this turn's own messages included.
     pub history: Vec<crate::store::StoredMessage>,
+    /// Older turns of the conversation did not fit and were left out of `history`.
+    pub history_cut: bool,
     /// Approvals of this turn, whatever their state.
     pub approvals: Vec<crate::approval::Approval>,
 }
@@ -286,6 +288,8 @@ pub enum TurnMsg {
     ApprovalHint(ApprovalId),
     /// The person said something while the turn runs.
     Steer(String),
+    /// The store knows that the turn is left in good order, or could not be told.
+    Released,
     /// Nothing happened for the progress limit.
     NoProgress {
         /// The timer's number; an older one is void.
@@ -305,6 +309,7 @@ impl Message for TurnMsg {
             Self::ApprovalDecided(_) => "ApprovalDecided",
             Self::ApprovalHint(_) => "ApprovalHint",
             Self::Steer(_) => "Steer",
+            Self::Released => "Released",
         }
     }
 }

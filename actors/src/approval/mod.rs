@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use rookery_messages::address::Reserved;
-use rookery_messages::approval::{Approval, ApprovalMsg, ApprovalState, Decided, Decider, Decision};
+use rookery_messages::approval::{
+    Approval, ApprovalMsg, ApprovalState, Decided, Decider, Decision,
+};
 use rookery_messages::exit::ActorError;
 use rookery_messages::store::{DecideApproval, DecideOutcome, StoreError};
 use rookery_messages::turn::TurnMsg;

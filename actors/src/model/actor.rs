@@ -218,7 +218,9 @@ impl Call {
                 Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
-            if failed.final_ || !failed.error.class.is_retryable() || attempt >= profile.max_attempts
+            if failed.final_
+                || !failed.error.class.is_retryable()
+                || attempt >= profile.max_attempts
             {
                 return Err(failed);
             }
@@ -235,7 +237,11 @@ impl Call {
         if wait > TELL_AFTER {
             let until = self.world.now() + wait;
             self.voice.tell(TurnEventKind::Notice {
-                text: format!("waiting for provider {} until {}", profile.name, rfc3339_millis(until)),
+                text: format!(
+                    "waiting for provider {} until {}",
+                    profile.name,
+                    rfc3339_millis(until)
+                ),
             });
         }
         sleep(wait).await;
@@ -245,7 +251,10 @@ impl Call {
         let gone = |why: &str| {
             ModelError::new(
                 ModelErrorClass::Server,
-                format!("the actor of provider {} is not there: {why}; it is being restarted", profile.name),
+                format!(
+                    "the actor of provider {} is not there: {why}; it is being restarted",
+                    profile.name
+                ),
             )
         };
         let (reply, answer) = oneshot::channel();

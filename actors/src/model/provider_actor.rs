@@ -139,7 +139,9 @@ impl Profile {
     fn note(&mut self, ctx: &Ctx<ProviderActor>, error: ModelError) {
         let cooldown = match (error.class, error.retry_after) {
             (
-                ModelErrorClass::RateLimited | ModelErrorClass::Overloaded | ModelErrorClass::Server,
+                ModelErrorClass::RateLimited
+                | ModelErrorClass::Overloaded
+                | ModelErrorClass::Server,
                 Some(after),
             ) => Some(after.min(LONGEST_COOLDOWN)),
             (ModelErrorClass::RateLimited | ModelErrorClass::Overloaded, None) => {

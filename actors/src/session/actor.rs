@@ -111,15 +111,18 @@ impl Supervised for SessionActor {
                 }
             }
             SessionMsg::Steer(text) => {
-                if let Some(running) = &state.running {
-                    if let Err(refused) = running.address.try_send(TurnMsg::Steer(text)) {
-                        tracing::warn!(turn = %running.turn, why = refused.as_str(), "steering was lost");
-                    }
+                if let Some(running) = &state.running
+                    && let Err(refused) = running.address.try_send(TurnMsg::Steer(text))
+                {
+                    tracing::warn!(turn = %running.turn, why = refused.as_str(), "steering was lost");
                 }
             }
             SessionMsg::IdleTimeout { timer } if timer == state.idle.0 && state.is_idle() => {
                 // The router is full: ask again later.
-                if state.router.try_send(RouterMsg::Idle { conversation: state.conversation }).is_err()
+                if state
+                    .router
+                    .try_send(RouterMsg::Idle { conversation: state.conversation })
+                    .is_err()
                 {
                     state.wait_idle(ctx);
                 }

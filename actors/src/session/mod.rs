@@ -2,6 +2,8 @@
 
 mod actor;
 mod router;
+#[cfg(test)]
+mod tests;
 
 pub use actor::{SessionActor, SessionArgs};
 pub use router::{RouterActor, RouterArgs};

@@ -250,7 +250,8 @@ impl Batch {
         if busy && !self.args.parallel {
             return Ok(());
         }
-        let ready = (0..self.slots.len()).filter(|&i| matches!(self.slots[i].stage, Stage::Ready(_)));
+        let ready =
+            (0..self.slots.len()).filter(|&i| matches!(self.slots[i].stage, Stage::Ready(_)));
         let ready: Vec<usize> =
             if self.args.parallel { ready.collect() } else { ready.take(1).collect() };
         if ready.is_empty() {

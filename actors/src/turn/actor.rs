@@ -162,6 +162,10 @@ impl Supervised for TurnActor {
                 return Ok(());
             }
             TurnMsg::Steer(text) => Input::Steer(text),
+            TurnMsg::Released => {
+                ctx.end();
+                return Ok(());
+            }
             TurnMsg::NoProgress { timer } => {
                 if timer != state.progress.0 {
                     return Ok(());
@@ -295,14 +299,7 @@ impl Turn {
                 self.announce(*finish);
                 ctx.end();
             }
-            Effect::Leave => {
-                if self.judge_is_told(ctx) {
-                    let text =
-                        "the service is stopping; this turn resumes when it is back".to_owned();
-                    self.voice.tell(TurnEventKind::Notice { text });
-                }
-                ctx.end();
-            }
+            Effect::Leave => self.leave(ctx),
             Effect::Broken(error) => {
                 return Err(ActorError::transient(format!("a step could not be written: {error}")));
             }
@@ -310,8 +307,24 @@ impl Turn {
         Ok(())
     }
 
-    fn judge_is_told(&self, ctx: &Ctx<TurnActor>) -> bool {
-        ctx.stopping() == Some(&StopReason::Shutdown)
+    /// A later life goes on. On a shutdown the record says that it was no crash; otherwise nothing may be
+    /// written.
+    fn leave(&self, ctx: &mut Ctx<TurnActor>) {
+        if ctx.stopping() != Some(&StopReason::Shutdown) {
+            ctx.end();
+            return;
+        }
+        let text = "the service is stopping; this turn resumes when it is back".to_owned();
+        self.voice.tell(TurnEventKind::Notice { text });
+        let store = self.judge.deps.store.clone();
+        let (turn, conversation) = (self.claim.record.id, self.claim.record.conversation_id);
+        let fence = self.claim.fence;
+        ctx.task(async move {
+            if let Err(error) = store.release_turn(turn, conversation, fence).await {
+                tracing::warn!(%turn, %error, "a turn was left without a word in its record");
+            }
+            Some(TurnMsg::Released)
+        });
     }
 
     async fn call_model(

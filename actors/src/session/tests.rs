@@ -1,0 +1,562 @@
+//! The engine in one process: router, sessions, turns, batches, on a real SQLite file, with a scripted
+//! provider and tools that misbehave on purpose.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream;
+use parking_lot::Mutex;
+use rookery_messages::BoxFuture;
+use rookery_messages::address::Address;
+use rookery_messages::approval::{Decider, Decision};
+use rookery_messages::channel::QueuePolicy;
+use rookery_messages::chat::{ChatMessage, Usage};
+use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
+use rookery_messages::event::{TurnEvent, TurnEventKind};
+use rookery_messages::exit::StopReason;
+use rookery_messages::ids::{AgentName, ChannelId, ConversationId, EnvelopeId, TurnId};
+use rookery_messages::model::{
+    FinishReason, ModelDelta, ModelError, ModelErrorClass, ModelProvider, ModelRequest,
+    ModelStream, RawCall,
+};
+use rookery_messages::session::RouterMsg;
+use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
+use rookery_messages::store::{Accept, DecideApproval, DecideOutcome};
+use rookery_messages::tool::{
+    CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec, text,
+};
+use rookery_messages::turn::{CallState, Outcome, TurnRecord};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use super::*;
+use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
+use crate::observe::{EventHub, HubItem, ObserverHandle, Subscription};
+use crate::policy::gate::Gate;
+use crate::policy::redact::Redactor;
+use crate::runtime::{Child, Directory, SpawnSpec, Spawner, system_world};
+use crate::store::sqlite::{SqliteOptions, open, open_reader};
+use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
+use crate::tool::registry::Registry;
+use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+
+type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
+
+/// Answers with what was scripted, and keeps every request.
+#[derive(Default)]
+struct Scripted {
+    replies: Mutex<VecDeque<Reply>>,
+    requests: Mutex<Vec<ModelRequest>>,
+    hang_after: Mutex<Option<usize>>,
+}
+
+impl ModelProvider for Scripted {
+    fn kind(&self) -> &str {
+        "scripted"
+    }
+
+    fn model(&self) -> &str {
+        "scripted-1"
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        self.requests.lock().push(request);
+        let reply = self.replies.lock().pop_front();
+        let hang = self.hang_after.lock().take();
+        Box::pin(async move {
+            let deltas = reply.unwrap_or_else(|| says("done"))?;
+            match hang {
+                Some(n) => {
+                    let shown: Vec<_> = deltas.into_iter().take(n).collect();
+                    let stuck = stream::pending();
+                    let both = futures_util::StreamExt::chain(stream::iter(shown), stuck);
+                    Ok(Box::pin(both) as ModelStream)
+                }
+                None => Ok(Box::pin(stream::iter(deltas)) as ModelStream),
+            }
+        })
+    }
+}
+
+fn ended(calls: Vec<RawCall>) -> Result<ModelDelta, ModelError> {
+    let finish = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+    Ok(ModelDelta::Ended { calls, finish })
+}
+
+fn says(words: &str) -> Reply {
+    let usage = Usage { input: 10, output: 2 };
+    Ok(vec![Ok(ModelDelta::Text(words.into())), Ok(ModelDelta::Usage(usage)), ended(vec![])])
+}
+
+fn asks(calls: &[(&str, Value)]) -> Reply {
+    let calls = calls
+        .iter()
+        .enumerate()
+        .map(|(n, (name, arguments))| RawCall {
+            provider_id: Some(format!("call_{n}")),
+            name: (*name).to_owned(),
+            arguments: arguments.to_string(),
+        })
+        .collect();
+    Ok(vec![Ok(ModelDelta::Text("let me see".into())), ended(calls)])
+}
+
+/// One tool whose behaviour its arguments choose.
+struct Probe {
+    name: &'static str,
+    effects: Effects,
+    runs: Arc<Mutex<Vec<String>>>,
+    gate: Arc<Notify>,
+    began: mpsc::Sender<()>,
+}
+
+impl Tool for Probe {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: self.name.into(),
+            description: "a probe".into(),
+            parameters: json!({ "type": "object" }),
+        })
+    }
+
+    fn effects(&self, _: &Map<String, Value>) -> CallEffects {
+        CallEffects { effects: self.effects, reach: Reach::Workspace, ..CallEffects::read_only() }
+    }
+
+    fn execute<'a>(
+        &'a self,
+        arguments: &'a Map<String, Value>,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            let what = arguments.get("do").and_then(Value::as_str).unwrap_or("say").to_owned();
+            self.runs.lock().push(what.clone());
+            match what.as_str() {
+                "fail" => ToolResult::failed("exit 1"),
+                "empty" => ToolResult::ok(""),
+                "panic" => panic!("probe panics"),
+                "wait" => {
+                    let _ = self.began.send(()).await;
+                    self.gate.notified().await;
+                    ToolResult::ok("waited")
+                }
+                "hang" => {
+                    let _ = self.began.send(()).await;
+                    cx.cancel.cancelled().await;
+                    ToolResult::failed("cancelled")
+                }
+                other => ToolResult::ok(format!("said {other}")),
+            }
+        })
+    }
+}
+
+struct Rig {
+    _dir: tempfile::TempDir,
+    spawner: Spawner,
+    store: StoreClient,
+    hub: Arc<EventHub>,
+    provider: Arc<Scripted>,
+    runs: Arc<Mutex<Vec<String>>>,
+    gate: Arc<Notify>,
+    began: mpsc::Receiver<()>,
+    router: Address<RouterMsg>,
+    roots: Vec<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Rig {
+    async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
+        rookery_messages::invariant::set_strict(true);
+        let dir = tempfile::tempdir().unwrap();
+        let world = system_world();
+        let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
+        let path = dir.path().join("rookery.db");
+        let open_store: OpenStore = Arc::new(move || {
+            let options = SqliteOptions { path: path.clone(), durability: Durability::Process };
+            let mut writer = open(&options)?;
+            rookery_messages::store::Store::begin_life(&mut writer, system_world().now())?;
+            let reader = open_reader(&path)?;
+            Ok(OpenedStore { writer: Box::new(writer), readers: vec![Box::new(reader)] })
+        });
+        let store_actor: Child<_> =
+            spawner.spawn::<StoreActor>(SpawnSpec::new("store"), open_store).await.unwrap();
+        let store = StoreClient::new(store_actor.address.clone());
+        let provider = Arc::new(Scripted::default());
+        let args =
+            ProviderArgs { name: "main".into(), provider: provider.clone(), max_concurrency: 4 };
+        let profile_actor =
+            spawner.spawn::<ProviderActor>(SpawnSpec::new("provider"), args).await.unwrap();
+        let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+        let gate = Arc::new(Notify::new());
+        let (began_tx, began) = mpsc::channel(64);
+        let mut tools = Registry::new();
+        for (name, effects) in
+            [("read", Effects::ReadOnly), ("again", Effects::Idempotent), ("once", Effects::Once)]
+        {
+            let (runs, gate, began) = (runs.clone(), gate.clone(), began_tx.clone());
+            tools.insert(Arc::new(Probe { name, effects, runs, gate, began })).unwrap();
+        }
+        let workspace = dir.path().join("work");
+        std::fs::create_dir_all(&workspace).unwrap();
+        let bundle = AgentBundle {
+            name: AgentName::new("home"),
+            chain: Arc::new([ProfileRef {
+                name: "main".into(),
+                address: profile_actor.address.clone(),
+                max_attempts: 2,
+            }]),
+            tools: Arc::new(tools),
+            gate: Gate::new(Arc::new(profile), workspace, &[]),
+            runtime,
+            system_prompt: "You are Rookery.".into(),
+            approval_route: None,
+        };
+        let channel = |can_ask| ChannelFacts {
+            posts_replies: false,
+            can_ask,
+            approvers: None,
+            queue: QueuePolicy::Queue,
+            sender: None,
+        };
+        let hub = EventHub::new(world);
+        let deps = Arc::new(TurnDeps {
+            store: store.clone(),
+            hub: hub.clone(),
+            observer: ObserverHandle::nobody(),
+            redactor: Arc::new(Redactor::new([])),
+            agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
+            channels: HashMap::from([
+                (ChannelId::new("ws"), channel(true)),
+                (ChannelId::new("webhook.ci"), channel(false)),
+            ]),
+            approval_timeout: Duration::from_secs(600),
+            history_chars: 100_000,
+            max_attempts: 3,
+            session_idle: Duration::from_millis(50),
+            max_sessions: 100,
+        });
+        let router = spawner
+            .spawn::<RouterActor>(SpawnSpec::new("sessions").mailbox(256), RouterArgs { deps })
+            .await
+            .unwrap();
+        let (a, b, c) = (router.address.clone(), profile_actor.address, store_actor.address);
+        let roots: Vec<Box<dyn Fn() + Send + Sync>> = vec![
+            Box::new(move || a.stop(StopReason::Shutdown)),
+            Box::new(move || b.stop(StopReason::Shutdown)),
+            Box::new(move || c.stop(StopReason::Shutdown)),
+        ];
+        let router = router.address;
+        Self { _dir: dir, spawner, store, hub, provider, runs, gate, began, router, roots }
+    }
+
+    async fn plain() -> Self {
+        Self::new(RiskProfile::default(), RuntimeProfile::default()).await
+    }
+
+    fn script(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.provider.replies.lock().extend(replies);
+    }
+
+    async fn accept(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        let fresh = || self.spawner.world().ids.next();
+        let accept = Accept {
+            inbound: Inbound {
+                channel: ChannelId::new(channel),
+                external_id: id.into(),
+                sender: Sender { id: "ann".into(), display: None },
+                conversation: "c1".into(),
+                thread: None,
+                text: format!("message {id}"),
+                origin: TurnOrigin::Channel,
+                agent: AgentName::new("home"),
+            },
+            envelope: EnvelopeId(fresh()),
+            turn: TurnId(fresh()),
+            conversation_id: ConversationId(fresh()),
+            queue_limit: 20,
+            at: self.spawner.world().now(),
+        };
+        let outcome = self.store.accept(accept).await.unwrap();
+        let conversation = outcome.envelope.conversation_id;
+        let events = self.hub.subscribe(conversation, None);
+        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        let turn = outcome.envelope.turn;
+        (turn, Following { turn, events, seen: Vec::new() })
+    }
+
+    async fn record(&self, turn: TurnId) -> TurnRecord {
+        self.store.turn(turn).await.unwrap().unwrap()
+    }
+
+    fn stop(&self, turn: TurnId, reason: StopReason) {
+        let turns = self.spawner.directory().of_kind("turn");
+        let segment = format!("turn/{turn}");
+        turns.iter().find(|entry| entry.segment == segment).unwrap().stop(reason);
+    }
+
+    /// The tool messages of the last request.
+    fn last_results(&self) -> Vec<String> {
+        let requests = self.provider.requests.lock();
+        let last = requests.last().unwrap();
+        let tools = last.messages.iter().filter(|m| matches!(m, ChatMessage::Tool { .. }));
+        tools.map(|m| m.text().to_owned()).collect()
+    }
+
+    /// Nothing is left running: no turn, tool, batch, model or approval actor, and after the roots have
+    /// stopped, nobody at all.
+    async fn quiet(self) {
+        assert!(self.store.ledger().await.unwrap().adds_up());
+        for stop in &self.roots {
+            stop();
+            // The store goes last: the sessions write until they are gone.
+            while self.spawner.directory().counts().get("router").is_some() {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.spawner.directory().wait_empty().await;
+        assert!(self.spawner.directory().orphans().is_empty());
+    }
+}
+
+struct Following {
+    turn: TurnId,
+    events: Subscription,
+    seen: Vec<TurnEvent>,
+}
+
+impl Following {
+    async fn until(&mut self, stop: impl Fn(&TurnEventKind) -> bool) -> TurnEventKind {
+        loop {
+            let HubItem::Event(event) = self.events.next().await else { panic!("gap") };
+            if event.turn != self.turn {
+                continue;
+            }
+            self.seen.push((*event).clone());
+            if stop(&event.kind) {
+                return event.kind.clone();
+            }
+        }
+    }
+
+    async fn end(&mut self) -> (Outcome, Option<String>) {
+        match self.until(|kind| matches!(kind, TurnEventKind::Ended { .. })).await {
+            TurnEventKind::Ended { outcome, reply, .. } => (outcome, reply),
+            _ => unreachable!(),
+        }
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.seen.iter().map(|event| event.kind.as_str()).collect()
+    }
+}
+
+fn states(record: &TurnRecord) -> Vec<CallState> {
+    record.calls.iter().map(|call| call.state).collect()
+}
+
+#[tokio::test]
+async fn a_message_is_answered_and_the_next_turn_sees_the_history_with_one_system_message() {
+    // V-A2, V-A3
+    let rig = Rig::plain().await;
+    rig.script([says("hello"), says("again")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    assert_eq!(events.end().await, (Outcome::Answered, Some("hello".into())));
+    assert_eq!(rig.record(turn).await.usage, Usage { input: 10, output: 2 });
+    let (_, mut events) = rig.accept("m2", "webhook.ci").await;
+    events.end().await;
+    let messages = rig.provider.requests.lock()[1].messages.clone();
+    let texts: Vec<_> = messages.iter().map(|m| m.text()).collect();
+    assert_eq!(texts, ["You are Rookery.", "message m1", "hello", "message m2"]);
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn every_call_of_a_parallel_batch_has_its_own_result_in_order() {
+    // A112, V-I5, V-I6, V-I7, V-I8, V-I10, V-N3, I4
+    let rig = Rig::plain().await;
+    let mut calls: Vec<(&str, Value)> =
+        (0..24).map(|n| ("read", json!({ "do": n.to_string() }))).collect();
+    calls[3] = ("read", json!({ "do": "fail" }));
+    calls[7] = ("read", json!({ "do": "panic" }));
+    calls[9] = ("read", json!({ "do": "empty" }));
+    calls[11] = ("nothing", json!({}));
+    rig.script([asks(&calls), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    let expected: Vec<String> = (0..24)
+        .map(|n| match n {
+            3 => "error: exit 1".to_owned(),
+            7 => format!("error: {}", text::CRASHED),
+            9 => text::NO_OUTPUT.to_owned(),
+            11 => "Unknown tool: nothing".to_owned(),
+            n => format!("said {n}"),
+        })
+        .collect();
+    assert_eq!(rig.last_results(), expected);
+    let record = rig.record(turn).await;
+    let failed = states(&record).iter().filter(|s| **s == CallState::Failed).count();
+    assert_eq!((record.calls.len(), failed), (24, 3));
+    let opened = events.kinds().iter().filter(|k| **k == "tool_call").count();
+    let closed = events.kinds().iter().filter(|k| **k == "tool_result").count();
+    assert_eq!((opened, closed), (24, 24));
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_stop_keeps_what_finished_and_marks_the_rest_in_order() {
+    // V-I11, V-I12, V-I14, A109, I6
+    let sequential = RuntimeProfile { parallel_tools: false, ..RuntimeProfile::default() };
+    let mut rig = Rig::new(RiskProfile::default(), sequential).await;
+    let calls =
+        [("read", json!({})), ("read", json!({ "do": "hang" })), ("read", json!({ "do": "c" }))];
+    rig.script([asks(&calls)]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    rig.began.recv().await.unwrap();
+    rig.stop(turn, StopReason::User);
+    assert_eq!(events.end().await.0, Outcome::Cancelled);
+    let record = rig.record(turn).await;
+    assert_eq!(
+        states(&record),
+        [CallState::Succeeded, CallState::Interrupted, CallState::Interrupted]
+    );
+    assert_eq!(record.error.unwrap().code, "cancelled");
+    let opened = events.kinds().iter().filter(|k| **k == "tool_call").count();
+    let closed = events.kinds().iter().filter(|k| **k == "tool_result").count();
+    assert_eq!((opened, closed), (2, 2));
+    rig.script([says("fine")]);
+    let (_, mut next) = rig.accept("m2", "webhook.ci").await;
+    assert_eq!(next.end().await.0, Outcome::Answered);
+    assert_eq!(
+        rig.last_results(),
+        ["said say", text::INTERRUPTED_RUNNING, text::INTERRUPTED_NOT_STARTED]
+    );
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_stop_during_the_stream_keeps_the_shown_text_with_the_marker() {
+    // V-E15, V-E17
+    let rig = Rig::plain().await;
+    *rig.provider.hang_after.lock() = Some(1);
+    rig.script([says("half an ans")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    events.until(|kind| matches!(kind, TurnEventKind::Delta { .. })).await;
+    rig.stop(turn, StopReason::User);
+    assert_eq!(events.end().await.0, Outcome::Cancelled);
+    let history =
+        rig.store.messages(ChannelId::new("webhook.ci"), "c1".into(), 10).await.unwrap().unwrap();
+    let last = history.last().unwrap().message.text().to_owned();
+    assert_eq!(last, format!("half an ans\n{}", text::INTERRUPTED_MARKER));
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn an_approval_asked_and_given_runs_the_call_once() {
+    // V-H3, I5, I7
+    let rig = Rig::plain().await;
+    rig.script([asks(&[("once", json!({ "do": "write" }))]), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "ws").await;
+    let asked = events.until(|kind| matches!(kind, TurnEventKind::Approval { .. })).await;
+    let TurnEventKind::Approval { approval } = asked else { unreachable!() };
+    assert!(rig.runs.lock().is_empty());
+    let request = DecideApproval {
+        approval: approval.id,
+        decision: Decision::Approve,
+        decider: Decider { who: "ann".into(), via: "ws".into() },
+        privileged: false,
+        at: rig.spawner.world().now(),
+        grant: None,
+    };
+    let decided = rig.store.decide(request).await.unwrap();
+    assert!(matches!(decided, DecideOutcome::Decided(_)), "{decided:?}");
+    let conversation = approval.conversation_id;
+    let hint = RouterMsg::ApprovalHint { conversation, turn, approval: approval.id };
+    rig.router.send(hint).await.unwrap();
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    assert_eq!(*rig.runs.lock(), ["write"]);
+    assert_eq!(rig.last_results(), ["said write"]);
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_the_call_is_denied_at_once() {
+    // V-H6
+    let rig = Rig::plain().await;
+    rig.script([asks(&[("once", json!({}))]), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    assert_eq!(rig.last_results(), [text::DENIED_NOBODY_ASKED]);
+    assert_eq!(states(&rig.record(turn).await), [CallState::Denied]);
+    assert!(rig.runs.lock().is_empty());
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_duplicate_runs_once_and_has_the_first_ones_result_but_reads_may_repeat() {
+    // V-G10, V-G12
+    let profile = RiskProfile { auto_approve: vec!["once".into()], ..RiskProfile::default() };
+    let rig = Rig::new(profile, RuntimeProfile::default()).await;
+    let same = json!({ "do": "x" });
+    let calls =
+        [("once", same.clone()), ("once", same.clone()), ("read", same.clone()), ("read", same)];
+    rig.script([asks(&calls), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    assert_eq!(rig.runs.lock().len(), 3);
+    let twin = format!("{}said x", text::DUPLICATE_PREFIX);
+    assert_eq!(rig.last_results(), ["said x", &twin, "said x", "said x"]);
+    assert_eq!(states(&rig.record(turn).await)[1], CallState::Duplicate);
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_turn_stopped_by_shutdown_resumes_and_runs_no_finished_call_again() {
+    // V-N1
+    let mut rig = Rig::plain().await;
+    let calls = [("read", json!({ "do": "a" })), ("read", json!({ "do": "hang" }))];
+    rig.script([asks(&calls)]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    rig.began.recv().await.unwrap();
+    events.until(|kind| matches!(kind, TurnEventKind::ToolResult { .. })).await;
+    rig.stop(turn, StopReason::Shutdown);
+    // Its session goes on at once, as after a restart; the same call hangs again.
+    rig.began.recv().await.unwrap();
+    assert_eq!(rig.record(turn).await.attempts, 2);
+    assert_eq!(*rig.runs.lock(), ["a", "hang", "hang"]);
+    rig.stop(turn, StopReason::User);
+    assert_eq!(events.end().await.0, Outcome::Cancelled);
+    assert_eq!(states(&rig.record(turn).await), [CallState::Succeeded, CallState::Interrupted]);
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn turns_of_one_conversation_run_one_after_the_other() {
+    // V-N8, I3
+    let mut rig = Rig::plain().await;
+    rig.script([asks(&[("read", json!({ "do": "wait" }))]), says("one"), says("two")]);
+    let (_, mut first) = rig.accept("m1", "webhook.ci").await;
+    rig.began.recv().await.unwrap();
+    let (second_turn, mut second) = rig.accept("m2", "webhook.ci").await;
+    assert_eq!(rig.spawner.directory().of_kind("turn").len(), 1);
+    assert_eq!(rig.record(second_turn).await.attempts, 0);
+    rig.gate.notify_one();
+    assert_eq!(first.end().await, (Outcome::Answered, Some("one".into())));
+    assert_eq!(second.end().await, (Outcome::Answered, Some("two".into())));
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_failure_before_any_text_is_tried_again_and_an_empty_answer_is_never_a_success() {
+    // V-E18
+    let rig = Rig::plain().await;
+    let cut = ModelError::new(ModelErrorClass::Network, "connection refused");
+    rig.script([Err(cut), says("second try")]);
+    let (_, mut events) = rig.accept("m1", "webhook.ci").await;
+    assert_eq!(events.end().await, (Outcome::Answered, Some("second try".into())));
+    rig.script([Ok(vec![ended(vec![])]), Ok(vec![ended(vec![])])]);
+    let (turn, mut events) = rig.accept("m2", "webhook.ci").await;
+    assert_eq!(events.end().await.0, Outcome::Failed);
+    assert_eq!(rig.record(turn).await.error.unwrap().code, "provider_empty");
+    rig.quiet().await;
+}
