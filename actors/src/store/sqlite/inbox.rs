@@ -96,7 +96,7 @@ fn conversation(conn: &Connection, accept: &Accept) -> Result<ConversationId> {
     let id = conn
         .prepare_cached(
             "INSERT INTO conversations (id, channel, conversation, agent, last_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (channel, conversation, agent) \
+             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (conversation, channel, agent) \
              DO UPDATE SET last_at = max(last_at, excluded.last_at) RETURNING id",
         )?
         .query_row(

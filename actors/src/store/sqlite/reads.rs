@@ -3,7 +3,7 @@
 use rookery_messages::approval::Grant;
 use rookery_messages::ids::{CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId};
 use rookery_messages::store::{
-    AuditRow, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read,
+    AuditRow, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Outcome, TurnRecord, TurnState};
@@ -86,23 +86,28 @@ fn turns(
     state: Option<TurnState>,
     limit: u32,
 ) -> Result<Vec<TurnRecord>> {
-    // One statement a combination, so that each uses the index made for it.
-    let by_state = match state {
-        Some(TurnState::Ended) => "t.state = ?3 AND t.outcome IS NOT NULL",
-        Some(_) => "t.state = ?3 AND t.outcome IS NULL",
-        None => "true",
+    // One statement a combination, so that each uses the index made for it; whole rows are read only
+    // for what is listed.
+    let (table, by_state) = match state {
+        Some(TurnState::Ended) => ("turns t", "t.state = ?3 AND t.outcome IS NOT NULL"),
+        Some(_) => ("turns t INDEXED BY turns_open", "t.state = ?3 AND t.outcome IS NULL"),
+        None => ("turns t", "true"),
     };
     let by_place = match (conversation, channel) {
         (Some(_), _) => {
             "t.conversation_id IN (SELECT id FROM conversations \
              WHERE conversation = ?1 AND (?2 IS NULL OR channel = ?2))"
         }
-        (None, Some(_)) => "c.channel = ?2",
+        (None, Some(_)) => {
+            "EXISTS (SELECT 1 FROM conversations p WHERE p.id = t.conversation_id \
+             AND p.channel = ?2)"
+        }
         (None, None) => "true",
     };
-    let sql = format!(
-        "SELECT {TURN_COLUMNS} WHERE {by_state} AND {by_place} ORDER BY t.seq DESC LIMIT ?4"
+    let listed = format!(
+        "SELECT t.seq FROM {table} WHERE {by_state} AND {by_place} ORDER BY t.seq DESC LIMIT ?4"
     );
+    let sql = format!("SELECT {TURN_COLUMNS} WHERE t.seq IN ({listed}) ORDER BY t.seq DESC");
     let key =
         params![conversation, channel.map(ChannelId::as_str), state.map(|s| s.as_str()), limit];
     let mut records = Vec::new();
@@ -118,24 +123,30 @@ fn messages(
     channel: &ChannelId,
     conversation: &str,
     limit: u32,
-) -> Result<Option<Vec<rookery_messages::store::StoredMessage>>> {
-    let known: bool = conn
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM conversations WHERE channel = ?1 AND conversation = ?2)",
-        )?
-        .query_row(params![channel.as_str(), conversation], |row| row.get(0))?;
-    if !known {
+) -> Result<Option<Vec<StoredMessage>>> {
+    let ids: Vec<ConversationId> = rows(
+        conn,
+        "SELECT id FROM conversations WHERE conversation = ?1 AND channel = ?2",
+        params![conversation, channel.as_str()],
+        |row| Ok(ConversationId(codec::id(row, 0)?)),
+    )?;
+    if ids.is_empty() {
         return Ok(None);
     }
+    // The newest of each agent's conversation under this name: the index gives them without a sort.
     let sql = format!(
-        "SELECT {MESSAGE_COLUMNS} FROM messages WHERE conversation_id IN \
-         (SELECT id FROM conversations WHERE channel = ?1 AND conversation = ?2) \
-         ORDER BY seq DESC LIMIT ?3"
+        "SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE conversation_id = ?1 \
+         ORDER BY seq DESC LIMIT ?2"
     );
-    let key = params![channel.as_str(), conversation, limit];
-    let mut messages = rows(conn, &sql, key, codec::message)?;
-    messages.reverse();
-    Ok(Some(messages))
+    let mut found: Vec<(i64, StoredMessage)> = Vec::new();
+    for id in ids {
+        found.extend(rows(conn, &sql, params![id.0.as_bytes(), limit], |row| {
+            Ok((row.get(4)?, codec::message(row)?))
+        })?);
+    }
+    found.sort_by_key(|(seq, _)| *seq);
+    let older = found.len().saturating_sub(limit as usize);
+    Ok(Some(found.into_iter().skip(older).map(|(_, message)| message).collect()))
 }
 
 fn grant(conn: &Connection, key: &[&dyn rusqlite::ToSql]) -> Result<Option<Grant>> {

@@ -14,7 +14,7 @@ CREATE TABLE conversations (
     agent        TEXT NOT NULL,
     lease_epoch  INTEGER NOT NULL DEFAULT 1,
     last_at      INTEGER NOT NULL,
-    UNIQUE (channel, conversation, agent)
+    UNIQUE (conversation, channel, agent)
 ) WITHOUT ROWID;
 
 -- One row an accepted envelope, in arrival order. `outcome` is null until its one end (I1).

@@ -155,3 +155,27 @@ fn turns_are_listed_newest_first_by_conversation_channel_and_state() {
     assert_eq!(list(None, Some(channel()), Some(TurnState::Queued), 10), [third, second]);
     assert_eq!(list(None, Some(ChannelId::new("other")), None, 10), []);
 }
+
+#[test]
+fn the_newest_messages_of_a_conversation_are_read_oldest_first() {
+    let mut db = Db::new();
+    for (n, agent) in ["home", "work", "home"].into_iter().enumerate() {
+        let mut message = db.message("c", &format!("m{n}"));
+        message.inbound.agent = AgentName::new(agent);
+        let conversation = db.accept(message).envelope.conversation_id;
+        db.answer(conversation);
+    }
+    let mut newest = |conversation: &str, limit| {
+        let conversation = conversation.to_owned();
+        match db.read(Read::Messages { channel: channel(), conversation, limit }) {
+            Found::Messages(found) => found.map(|messages| {
+                messages.iter().map(|m| m.message.text().to_owned()).collect::<Vec<_>>()
+            }),
+            other => panic!("{other:?}"),
+        }
+    };
+    let expected = ["done", "text of m1", "done", "text of m2", "done"];
+    assert_eq!(newest("c", 5).unwrap(), expected);
+    assert_eq!(newest("c", 0).unwrap(), Vec::<String>::new());
+    assert_eq!(newest("nowhere", 5), None);
+}
