@@ -354,6 +354,8 @@ fn an_empty_finish_reason_is_absent_and_an_unknown_one_is_told() {
         .1,
         vec![call("a", "f", r#"{"x":1}"#)]
     );
+    let open = r#"{"choices":[{"delta":{"content":"x"},"finish_reason":""}]}"#;
+    assert_eq!(read(&[open]), Err(ModelErrorClass::Truncated));
     let odd = r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"eos"}]}"#;
     assert_eq!(read(&[odd]).unwrap().2, FinishReason::Other("eos".to_owned()));
 }
