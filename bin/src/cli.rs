@@ -91,7 +91,7 @@ const USUAL_CONVERSATION: &str = "main";
 #[derive(Args, Clone)]
 pub struct ChatArgs {
     /// Sends this one message, prints the reply, and ends: 0 answered, 1 failed, 3 denied.
-    #[arg(short, long, value_name = "TEXT")]
+    #[arg(short, long, value_name = "TEXT", value_parser = not_blank)]
     pub message: Option<String>,
     /// The agent. Default: the one that owns the channel `cli`.
     #[arg(long, value_name = "NAME")]
@@ -99,6 +99,11 @@ pub struct ChatArgs {
     /// The conversation to go on with.
     #[arg(long, value_name = "NAME", default_value = USUAL_CONVERSATION)]
     pub conversation: String,
+}
+
+/// A message has a text.
+fn not_blank(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it is blank".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 impl Default for ChatArgs {

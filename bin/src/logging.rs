@@ -1,8 +1,8 @@
 //! Where logs go: JSON lines on standard error, or in a file while a terminal shows other things.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -59,7 +59,8 @@ pub fn start(destination: &Destination, environment: &Environment) -> Result<(),
 /// Opens a log for appending. One left with wider rights is narrowed: logs hold what people wrote.
 fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        // What is logged and stored there is for the service's user alone.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::logging::{self, Destination};
 use crate::output::{to_stderr, to_stdout};
 use crate::probe::{Listener, probe};
-use crate::service::{self, Running, ShutdownReport, StartError};
+use crate::service::{self, Running, StartError};
 use crate::signals::{Asked, Signals};
 
 /// The service, with a chat beside it when somebody sits at standard input.
@@ -30,11 +30,12 @@ pub async fn run(named: Option<&Path>, environment: &Environment) -> Result<Exit
     logging::start(&logs, environment)?;
     to_stdout(&banner(&loaded, &logs))?;
     let mut signals = Signals::take()?;
-    match start(&loaded).await? {
+    match start(&loaded, &mut signals).await? {
+        Started::Stopped => Ok(Exit::Ok),
         Started::Ours(running) => {
             to_stdout(&format!("listening on http://{}\n", running.address()))?;
             let talk = at_terminal.then(ChatArgs::default);
-            live(running, &loaded.settings, talk, &mut signals).await
+            live(running, &loaded.settings, talk, signals).await
         }
         Started::Theirs { address, version } if at_terminal => {
             to_stdout(&format!("rookery {version} runs there already: attaching to it\n"))?;
@@ -75,8 +76,9 @@ pub async fn chat(
     let logs = Destination::file_in(&loaded.settings.data_dir);
     logging::start(&logs, environment)?;
     to_stderr(&banner(&loaded, &logs));
-    match start(&loaded).await? {
-        Started::Ours(running) => live(running, &loaded.settings, Some(args), &mut signals).await,
+    match start(&loaded, &mut signals).await? {
+        Started::Stopped => Ok(Exit::Ok),
+        Started::Ours(running) => live(running, &loaded.settings, Some(args), signals).await,
         Started::Theirs { address, .. } => {
             attach(&loaded.settings, address, &args, &mut signals).await
         }
@@ -94,11 +96,18 @@ enum Started {
         /// Its version.
         version: String,
     },
+    /// A signal came first.
+    Stopped,
 }
 
-async fn start(loaded: &Loaded) -> Result<Started, Failure> {
+async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failure> {
     let address = endpoint::listen_address(&loaded.settings)?;
-    let error = match service::start(loaded.settings.clone(), loaded.own_files.clone()).await {
+    let starting = service::start(loaded.settings.clone(), loaded.own_files.clone());
+    let started = tokio::select! {
+        started = starting => started,
+        _ = signals.next() => return Ok(Started::Stopped),
+    };
+    let error = match started {
         Ok(running) => {
             tracing::info!(address = %running.address(), "listening");
             notify(NotifyState::Ready);
@@ -143,12 +152,12 @@ async fn live(
     mut running: Running,
     settings: &Settings,
     talk: Option<ChatArgs>,
-    signals: &mut Signals,
+    mut signals: Signals,
 ) -> Result<Exit, Failure> {
     let client = endpoint::local_client(settings, running.address())?;
     let talking = async {
         match talk {
-            Some(args) => chat::run(&client, &args, signals).await,
+            Some(args) => chat::run(&client, &args, &mut signals).await,
             None => {
                 let asked = signals.next().await;
                 let signal = match asked {
@@ -165,7 +174,11 @@ async fn live(
         cause = running.ended() => (Ok(Exit::Failed), Some(cause)),
     };
     notify(NotifyState::Stopping);
-    let report = shut_down(running).await?;
+    // A further signal means: don't wait.
+    let hurry = Box::pin(async move {
+        signals.next().await;
+    });
+    let report = running.shutdown(hurry).await;
     for line in &report.lines {
         tracing::info!(line, "shutdown");
     }
@@ -181,15 +194,6 @@ async fn live(
         )));
     }
     Ok(exit)
-}
-
-/// A further signal means: don't wait.
-async fn shut_down(running: Running) -> Result<ShutdownReport, Failure> {
-    let mut signals = Signals::take()?;
-    let hurry = Box::pin(async move {
-        signals.next().await;
-    });
-    Ok(running.shutdown(hurry).await)
 }
 
 /// To systemd, if it started us; elsewhere this does nothing.

@@ -26,6 +26,7 @@ use state::{Chat, Mode, Step};
 use crate::cli::ChatArgs;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
+use crate::output::to_stdout;
 use crate::signals::{Asked, Signals};
 
 /// How often a sign of life is asked for; without any in between the connection counts as lost.
@@ -35,9 +36,6 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Result<Exit, Failure> {
     let at_terminal = std::io::stdin().is_terminal();
     let mode = match (&args.message, at_terminal) {
-        (Some(text), _) if text.trim().is_empty() => {
-            return Err(Failure::new(Exit::Usage, "the message is blank; give it a text"));
-        }
         (Some(_), _) => Mode::Once,
         (None, true) => Mode::Interactive,
         (None, false) => Mode::Lines,
@@ -60,6 +58,7 @@ pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Res
     let mut alive = true;
     loop {
         if let Some(exit) = link.perform(&mut chat, steps).await? {
+            to_stdout(&chat.leave_line())?;
             link.close().await;
             return Ok(exit);
         }

@@ -210,11 +210,16 @@ impl Chat {
                 Input::Over | Input::Failed(_) => Vec::new(),
             },
         };
+        if !matches!(input, Input::Line(_)) {
+            self.input_over = true;
+            // Nobody is left to answer the others either.
+            while self.asking != Asking::Message {
+                steps.extend(self.decide("deny", None));
+            }
+        }
         match input {
-            Input::Line(_) => {}
-            Input::Over => self.input_over = true,
+            Input::Line(_) | Input::Over => {}
             Input::Failed(cause) => {
-                self.input_over = true;
                 self.failed = true;
                 steps.extend(self.note(&format!("standard input can't be read: {cause}")));
             }
@@ -451,7 +456,14 @@ impl Chat {
 
     /// With nothing under way: ends if it is time, else prompts.
     fn settle(&mut self, steps: &mut Vec<Step>) {
-        if !self.is_idle() || self.asking != Asking::Message {
+        if self.asking != Asking::Message {
+            return;
+        }
+        if !self.approvals.is_empty() {
+            self.ask(steps);
+            return;
+        }
+        if !self.is_idle() {
             return;
         }
         let over = match self.mode {
@@ -473,6 +485,11 @@ impl Chat {
             _ if self.denied => Exit::Refused,
             _ => Exit::Ok,
         }
+    }
+
+    /// What ends an open line, so that the shell's prompt gets its own.
+    pub(super) fn leave_line(&mut self) -> String {
+        if self.mode == Mode::Interactive { self.view.fresh_line() } else { String::new() }
     }
 
     /// For people: beside the replies where those are for a program.

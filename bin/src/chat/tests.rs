@@ -123,6 +123,16 @@ fn answers_become_decisions_and_all_else_is_no() {
     assert_eq!(decisions(&asked().input(&Input::Over)), [("deny", None)]);
 }
 
+// V-H7
+#[test]
+fn when_the_input_ends_every_open_request_is_refused() {
+    let mut chat = asked();
+    chat.frame(approval(ASK_TOO, "pending"));
+    assert_eq!(decisions(&chat.input(&Input::Over)), [("deny", None), ("deny", None)]);
+    let later = "01890a5d-ac96-774b-bcce-b302099a805c";
+    assert_eq!(decisions(&chat.frame(approval(later, "pending"))), [("deny", None)]);
+}
+
 // V-H8
 #[test]
 fn an_input_that_fails_at_the_prompt_means_no() {

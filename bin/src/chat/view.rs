@@ -115,7 +115,8 @@ impl View {
         format!("{start}{text}\n")
     }
 
-    fn fresh_line(&mut self) -> String {
+    /// A line break, unless the cursor is at a line's start.
+    pub(super) fn fresh_line(&mut self) -> String {
         if std::mem::replace(&mut self.at_line_start, true) {
             String::new()
         } else {

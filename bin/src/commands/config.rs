@@ -68,7 +68,7 @@ pub fn schema(output: Output) -> Result<Exit, Failure> {
         let rows: Vec<Vec<String>> = rows
             .into_iter()
             .map(|row| {
-                let default = row.default.unwrap_or_else(|| {
+                let default = row.default_text().unwrap_or_else(|| {
                     if row.required { "(required)" } else { "(none)" }.to_owned()
                 });
                 vec![row.name, row.kind, default, row.meaning]

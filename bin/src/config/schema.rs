@@ -29,8 +29,8 @@ pub(super) struct Field {
     pub(super) name: String,
     pub(super) meaning: String,
     pub(super) required: bool,
-    /// As TOML; none when absence is the default.
-    pub(super) default: Option<String>,
+    /// None when absence is the default.
+    pub(super) default: Option<Value>,
     pub(super) shape: Shape,
 }
 
@@ -123,7 +123,7 @@ fn table_shape(schema: &Value, definitions: &Value) -> Shape {
                 name: name.clone(),
                 meaning: meaning_of(field),
                 required: required.contains(&name.as_str()),
-                default: field.get("default").and_then(toml_text),
+                default: field.get("default").filter(|value| !value.is_null()).cloned(),
                 shape: shape_of(field, definitions),
             })
             .collect(),
@@ -150,11 +150,6 @@ fn meaning_of(field: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A default as it would stand in a file.
-fn toml_text(value: &Value) -> Option<String> {
-    toml::Value::try_from(value).ok().map(|value| value.to_string())
-}
-
 /// A row of the key table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct KeyRow {
@@ -163,12 +158,19 @@ pub struct KeyRow {
     /// What may stand there.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What holds when it is absent: TOML, or null.
-    pub default: Option<String>,
+    /// What holds when it is absent; null for nothing.
+    pub default: Option<Value>,
     /// Whether its table can't do without it.
     pub required: bool,
     /// What it means.
     pub meaning: String,
+}
+
+impl KeyRow {
+    /// The default as it would stand in a file.
+    pub fn default_text(&self) -> Option<String> {
+        toml::Value::try_from(self.default.as_ref()?).ok().map(|value| value.to_string())
+    }
 }
 
 /// The complete key table, in the order of the types.

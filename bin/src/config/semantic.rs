@@ -184,6 +184,14 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
                 "and data_dir lie within each other, so tools could reach the database and the admin token; move one of them",
             );
         }
+        if let (Some(workspace), Some(store)) = (&agent.workspace, &settings.store.path)
+            && settled(store).starts_with(settled(workspace))
+        {
+            found.add(
+                &["store", "path"],
+                format!("lies in the workspace of agent `{name}`, whose tools could reach it; move it to data_dir"),
+            );
+        }
     }
 }
 
