@@ -1,1 +1,5 @@
-fn main() {}
+//! Rookery, as a program.
+
+fn main() -> std::process::ExitCode {
+    rookery::main()
+}

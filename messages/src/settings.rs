@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
 
@@ -40,6 +40,13 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
+/// Written out, it is `[secret]`: the effective configuration can be shown (I12).
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("[secret]")
+    }
+}
+
 impl JsonSchema for Secret {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Secret".into()
@@ -51,7 +58,7 @@ impl JsonSchema for Secret {
 }
 
 /// The whole configuration.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Version of this file's form. Only 1 is known.
@@ -100,7 +107,7 @@ impl Default for Settings {
 }
 
 /// What a commit survives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Loss of power: every commit is synced to disk.
@@ -111,7 +118,7 @@ pub enum Durability {
 }
 
 /// The database.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreSettings {
     /// The file. Default: `rookery.db` in `data_dir`.
@@ -121,7 +128,7 @@ pub struct StoreSettings {
 }
 
 /// HTTP, WebSocket, web page, admin API.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewaySettings {
     /// Address and port. An address off loopback needs `tokens`.
@@ -146,7 +153,9 @@ impl Default for GatewaySettings {
 }
 
 /// What a token's holder may do. Each role may do what those before it may.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthRole {
     /// Its own conversations and turns.
@@ -172,7 +181,7 @@ impl AuthRole {
 }
 
 /// A bearer token.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSettings {
     /// Who it is, for the audit.
@@ -184,7 +193,7 @@ pub struct TokenSettings {
 }
 
 /// How the service ends.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShutdownSettings {
     /// How long running turns may take to finish after SIGTERM, in seconds.
@@ -198,7 +207,7 @@ impl Default for ShutdownSettings {
 }
 
 /// Conversations.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionSettings {
     /// A conversation's actor ends after so many idle seconds; its state is in the store.
@@ -216,7 +225,7 @@ impl Default for SessionSettings {
 }
 
 /// Approvals.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalSettings {
     /// A request becomes *no answer* after so many seconds.
@@ -232,7 +241,7 @@ impl Default for ApprovalSettings {
 }
 
 /// A provider's wire protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderKind {
     /// OpenAI-compatible chat completions.
@@ -242,7 +251,7 @@ pub enum ProviderKind {
 }
 
 /// A model provider profile.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
     /// `openai` or `demo`.
@@ -293,7 +302,7 @@ mod defaults {
 }
 
 /// An agent.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
     /// The provider profile it calls first.
@@ -319,7 +328,7 @@ pub struct AgentSettings {
 }
 
 /// How much an agent may do by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AutonomyLevel {
     /// Only tools that read.
@@ -332,7 +341,7 @@ pub enum AutonomyLevel {
 }
 
 /// What agents of this profile may do. A key that is absent restricts nothing; `[]` admits nothing.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RiskProfile {
     /// `readonly`, `supervised` or `full`.
@@ -354,7 +363,7 @@ pub struct RiskProfile {
 }
 
 /// What a turn does when it reaches its iteration cap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapBehaviour {
     /// It fails, naming the cap.
@@ -365,7 +374,7 @@ pub enum CapBehaviour {
 }
 
 /// How turns run.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuntimeProfile {
     /// Most model calls that may ask for tools, a turn.
@@ -405,7 +414,7 @@ impl Default for RuntimeProfile {
 }
 
 /// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChannelSettings {
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
@@ -413,7 +422,7 @@ pub struct ChannelSettings {
 }
 
 /// What is done with a send whose outcome is unknown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
     /// Sent again, marked as possibly repeated.
@@ -424,7 +433,7 @@ pub enum OnUnknown {
 }
 
 /// A webhook.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSettings {
     /// Requests must be signed with it. None: only callers with a token, or on loopback.

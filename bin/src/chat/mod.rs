@@ -1,0 +1,115 @@
+//! `rookery chat`: a WebSocket client for a terminal, a pipe or a single message.
+//!
+//! `state` decides, purely; here is the loop that connects, reads and writes. A lost connection is opened
+//! again a bounded number of times; messages carry ids of ours, so sending one again is harmless (I2).
+
+mod connection;
+mod frames;
+mod input;
+mod link;
+mod state;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use connection::Incoming;
+use frames::ServerFrame;
+use input::Input;
+use link::Link;
+use state::{Chat, Mode, Step};
+
+use crate::cli::ChatArgs;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::to_stdout;
+use crate::signals::{Asked, Signals};
+
+/// How often a sign of life is asked for; without any in between the connection counts as lost.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Chats until the person leaves, the input ends, or the one message is answered.
+pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Result<Exit, Failure> {
+    let at_terminal = std::io::stdin().is_terminal();
+    let mode = match (&args.message, at_terminal) {
+        (Some(_), _) => Mode::Once,
+        (None, true) => Mode::Interactive,
+        (None, false) => Mode::Lines,
+    };
+    let styled = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut chat = Chat::new(mode, at_terminal, styled, nonce()?);
+    let mut query = vec![("conversation", args.conversation.as_str()), ("channel", "cli")];
+    query.extend(args.agent.as_deref().map(|agent| ("agent", agent)));
+
+    let mut link = Link::open(client, query).await?;
+    // A pipe that is not asked for lines is left alone: it may be somebody else's input.
+    let mut input = if mode == Mode::Once && !at_terminal { None } else { Some(input::lines()?) };
+    let mut steps = match &args.message {
+        Some(text) => chat.submit(text),
+        None => chat.started(),
+    };
+    let mut keepalive =
+        tokio::time::interval_at(tokio::time::Instant::now() + KEEPALIVE, KEEPALIVE);
+    keepalive.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut alive = true;
+    loop {
+        if let Some(exit) = link.perform(&mut chat, steps).await? {
+            to_stdout(&chat.leave_line())?;
+            link.close().await;
+            return Ok(exit);
+        }
+        steps = tokio::select! {
+            incoming = link.next() => match incoming {
+                Incoming::Text(text) => {
+                    alive = true;
+                    let frame = ServerFrame::parse(&text);
+                    chat.frame(frame.map_err(|error| Failure::failed(error.to_string()))?)
+                }
+                Incoming::Alive => {
+                    alive = true;
+                    Vec::new()
+                }
+                Incoming::Lost => match link.reconnect(&mut chat, signals).await? {
+                    Some(steps) => steps,
+                    None => return Ok(left(mode)),
+                },
+            },
+            line = next_line(&mut input), if chat.wants_input() => chat.input(&line),
+            asked = signals.next() => match asked {
+                Asked::Interrupt => chat.interrupt(),
+                Asked::Terminate => vec![Step::Leave(left(mode))],
+            },
+            _ = keepalive.tick() => {
+                if !std::mem::take(&mut alive) || !link.ping().await {
+                    link.drop_connection();
+                }
+                chat.oldest_turn().map(Step::Fetch).into_iter().collect()
+            }
+        };
+    }
+}
+
+/// Leaving before the end: fine for a person, a failure for a script that waits for a reply.
+fn left(mode: Mode) -> Exit {
+    if mode == Mode::Interactive { Exit::Ok } else { Exit::Failed }
+}
+
+/// The next line; never, where nothing is read.
+async fn next_line(input: &mut Option<mpsc::Receiver<Input>>) -> Input {
+    match input {
+        Some(lines) => lines.recv().await.unwrap_or(Input::Over),
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells this chat's message ids from every other's.
+fn nonce() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 12];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::failed(format!("the system gives no random bytes: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,328 @@
+//! The command line (DESIGN.md, section 7).
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Rookery: a fault-tolerant agent service.
+#[derive(Parser)]
+#[command(name = "rookery", version, about, disable_help_subcommand = true)]
+pub struct Cli {
+    /// The configuration file. Default: ./rookery.toml, if it is there.
+    #[arg(long, global = true, env = "ROOKERY_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Which service a command speaks to.
+#[derive(Args, Clone, Default)]
+pub struct Remote {
+    /// The service. Default: http:// and gateway.listen of the configuration.
+    #[arg(long, global = true, env = "ROOKERY_URL", value_name = "URL", hide_env_values = true)]
+    pub url: Option<String>,
+    /// The bearer token. Default: the file admin.token in data_dir.
+    #[arg(
+        long,
+        global = true,
+        env = "ROOKERY_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub token: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Runs the service; with a terminal, a chat beside it. This is what no command does.
+    Run,
+    /// Chats with an agent: of the service that runs, or of one started for it.
+    Chat(ChatArgs),
+    /// Shows the live tree of actors.
+    Tree {
+        /// Shows it anew every second, until Ctrl-C.
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows, stops, kills or restarts one actor.
+    #[command(subcommand)]
+    Actor(ActorCommand),
+    /// Lists, shows or cancels turns.
+    #[command(subcommand)]
+    Turns(TurnsCommand),
+    /// Lists or decides approvals.
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
+    /// Lists, shows, retries or purges dead letters.
+    #[command(subcommand)]
+    Deadletters(DeadLettersCommand),
+    /// Lists conversations.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Lists crashes of actors.
+    Crashes(Output),
+    /// Lists who did what.
+    Audit(AuditArgs),
+    /// Tells what policy says of a tool call.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Checks, shows, explains or writes the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Checks the configuration and whether the service is ready.
+    Doctor(Output),
+}
+
+/// How a result is printed.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Output {
+    /// Prints JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The conversation that is gone on with when none is named.
+const USUAL_CONVERSATION: &str = "main";
+
+#[derive(Args, Clone)]
+pub struct ChatArgs {
+    /// Sends this one message, prints the reply, and ends: 0 answered, 1 failed, 3 denied.
+    #[arg(short, long, value_name = "TEXT", value_parser = not_blank)]
+    pub message: Option<String>,
+    /// The agent. Default: the one that owns the channel `cli`.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// The conversation to go on with.
+    #[arg(long, value_name = "NAME", default_value = USUAL_CONVERSATION)]
+    pub conversation: String,
+}
+
+/// A message has a text.
+fn not_blank(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it is blank".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+impl Default for ChatArgs {
+    fn default() -> Self {
+        Self { message: None, agent: None, conversation: USUAL_CONVERSATION.to_owned() }
+    }
+}
+
+#[derive(Args, Clone, Default)]
+pub struct Because {
+    /// Why, for the audit.
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub enum ActorCommand {
+    /// Shows one actor.
+    Show {
+        /// Its path, as `rookery tree` builds it, such as service/observer.
+        path: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Tells it to stop.
+    Stop {
+        /// Its path.
+        path: String,
+        #[command(flatten)]
+        because: Because,
+    },
+    /// Ends it at once.
+    Kill {
+        /// Its path.
+        path: String,
+        #[command(flatten)]
+        because: Because,
+    },
+    /// Stops it and starts it again.
+    Restart {
+        /// Its path.
+        path: String,
+        #[command(flatten)]
+        because: Because,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum TurnsCommand {
+    /// Lists turns, newest first.
+    List {
+        /// Only of this conversation.
+        #[arg(long)]
+        conversation: Option<String>,
+        /// Only in this state.
+        #[arg(long, value_parser = ["queued", "running", "waiting_approval", "ended"])]
+        state: Option<String>,
+        /// At most so many.
+        #[arg(long)]
+        limit: Option<u32>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows one turn.
+    Show {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Cancels a turn.
+    Cancel {
+        /// Its id.
+        id: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum ApprovalsCommand {
+    /// Lists approvals that wait.
+    List(Output),
+    /// Lets the call run, this once.
+    Approve {
+        /// The approval's id.
+        id: String,
+    },
+    /// Refuses the call.
+    Deny {
+        /// The approval's id.
+        id: String,
+        #[command(flatten)]
+        because: Because,
+    },
+    /// Lets the call run, and the same again in this conversation without asking.
+    Always {
+        /// The approval's id.
+        id: String,
+    },
+    /// Refuses the call and gives its result instead.
+    Replace {
+        /// The approval's id.
+        id: String,
+        /// What the model reads as the result.
+        replacement: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum DeadLettersCommand {
+    /// Lists dead letters.
+    List(Output),
+    /// Shows one.
+    Show {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Sends one again.
+    Retry {
+        /// Its id.
+        id: String,
+    },
+    /// Deletes one.
+    Purge {
+        /// Its id.
+        id: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum SessionsCommand {
+    /// Lists conversations, newest first.
+    List(Output),
+}
+
+#[derive(Args)]
+pub struct AuditArgs {
+    /// At most so many rows.
+    #[arg(long)]
+    pub limit: Option<u32>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Subcommand)]
+pub enum PolicyCommand {
+    /// Judges one call by the configuration alone; no service is needed. Exit code 3 when it is blocked.
+    Check {
+        /// The agent.
+        #[arg(long)]
+        agent: String,
+        /// The tool.
+        #[arg(long)]
+        tool: String,
+        /// The arguments: a JSON object.
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        args: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Says `ok`, or all that is wrong.
+    Check(Output),
+    /// Prints what the service would run with; secrets are hidden.
+    Show(Output),
+    /// Prints every key with its type, default and meaning.
+    Schema(Output),
+    /// Writes rookery.toml with every key explained; never overwrites.
+    Init,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_of_the_contract_is_understood() {
+        for line in [
+            "rookery",
+            "rookery run --config x.toml",
+            "rookery chat -m hi --agent home --conversation c --url http://h --token t",
+            "rookery tree --watch --json",
+            "rookery actor show service/observer --json",
+            "rookery actor stop service/observer --reason stuck",
+            "rookery actor kill a",
+            "rookery actor restart a",
+            "rookery turns list --conversation c --state ended --limit 3 --json",
+            "rookery turns show 1 --json",
+            "rookery turns cancel 1",
+            "rookery approvals list --json",
+            "rookery approvals approve 1",
+            "rookery approvals deny 1 --reason no",
+            "rookery approvals always 1",
+            "rookery approvals replace 1 text",
+            "rookery deadletters list --json",
+            "rookery deadletters show 1",
+            "rookery deadletters retry 1",
+            "rookery deadletters purge 1",
+            "rookery sessions list --json",
+            "rookery crashes --json",
+            "rookery audit --json",
+            "rookery policy check --agent home --tool shell --args {} --json",
+            "rookery config check --json",
+            "rookery config show",
+            "rookery config schema --json",
+            "rookery config init",
+            "rookery doctor",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Commands that do one thing and end.
+
+pub mod config;
+pub mod doctor;
+pub mod policy;
+pub mod remote;

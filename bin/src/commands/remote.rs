@@ -1,0 +1,195 @@
+//! Commands that ask a running service.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use rookery_messages::tree::{TreeNode, TreeSnapshot};
+use rookery_messages::turn::TurnRecord;
+use serde_json::{Value, json};
+
+use crate::cli::{
+    ActorCommand, ApprovalsCommand, AuditArgs, Command, DeadLettersCommand, Output,
+    SessionsCommand, TurnsCommand,
+};
+use crate::client::{Client, ClientError};
+use crate::exit::{Exit, Failure};
+use crate::output::to_stdout;
+use crate::render::{json_text, lists, tree};
+use crate::signals::Signals;
+
+/// Runs a command that needs nothing but the service.
+pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Tree { watch: false, output } => show_tree(client, output).await?,
+        Command::Tree { watch: true, output } => watch_tree(client, output).await?,
+        Command::Actor(command) => actor(client, command).await?,
+        Command::Turns(command) => turns(client, command).await?,
+        Command::Approvals(command) => approvals(client, command).await?,
+        Command::Deadletters(command) => dead_letters(client, command).await?,
+        Command::Sessions(SessionsCommand::List(output)) => {
+            let value = client.get(&["v1", "conversations"], &[]).await?;
+            print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
+        }
+        Command::Crashes(output) => {
+            let value = client.get(&["admin", "v1", "crashes"], &[]).await?;
+            print(output, value, |value| Ok(lists::crashes(&client.read_list(value)?)))?;
+        }
+        Command::Audit(AuditArgs { limit, output }) => {
+            let limit = limit.map(|limit| limit.to_string());
+            let query: Vec<(&str, &str)> = limit.iter().map(|l| ("limit", l.as_str())).collect();
+            let value = client.get(&["admin", "v1", "audit"], &query).await?;
+            print(output, value, |value| Ok(lists::audit(&client.read_list(value)?)))?;
+        }
+        // These never ask a service this way; `dispatch` runs them itself.
+        Command::Run
+        | Command::Chat(_)
+        | Command::Doctor(_)
+        | Command::Policy(_)
+        | Command::Config(_) => {
+            return Err(Failure::new(Exit::Usage, "this command asks no service"));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The answer as it came, or as people read it.
+fn print(
+    output: Output,
+    value: Value,
+    show: impl FnOnce(Value) -> Result<String, ClientError>,
+) -> Result<(), Failure> {
+    let text = if output.json { format!("{}\n", json_text(&value)) } else { show(value)? };
+    to_stdout(&text)
+}
+
+async fn show_tree(client: &Client, output: Output) -> Result<(), Failure> {
+    let value = client.get(&["admin", "v1", "tree"], &[]).await?;
+    print(output, value, |value| Ok(tree::tree(&client.read::<TreeSnapshot>(value)?)))
+}
+
+/// Until Ctrl-C, or until the service can't be asked any more.
+async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
+    let mut signals = Signals::take()?;
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(()),
+            _ = tick.tick() => {}
+        }
+        if std::io::stdout().is_terminal() && !output.json {
+            to_stdout("\u{1b}[H\u{1b}[2J")?;
+        }
+        show_tree(client, output).await?;
+    }
+}
+
+async fn actor(client: &Client, command: ActorCommand) -> Result<(), Failure> {
+    let (path, verb, because) = match command {
+        ActorCommand::Show { path, output } => {
+            let value = client.get(&actor_route(&path, None), &[]).await?;
+            return print(output, value, |value| Ok(tree::actor(&client.read::<TreeNode>(value)?)));
+        }
+        ActorCommand::Stop { path, because } => (path, "stop", because),
+        ActorCommand::Kill { path, because } => (path, "kill", because),
+        ActorCommand::Restart { path, because } => (path, "restart", because),
+    };
+    let reason = because.reason.unwrap_or_else(|| "asked on the command line".to_owned());
+    client.post(&actor_route(&path, Some(verb)), &json!({ "reason": reason })).await?;
+    to_stdout("ok\n")
+}
+
+/// `admin/v1/actors/<path>[/<verb>]`; the path's own segments are the route's.
+fn actor_route<'a>(path: &'a str, verb: Option<&'a str>) -> Vec<&'a str> {
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    ["admin", "v1", "actors"].into_iter().chain(segments).chain(verb).collect()
+}
+
+async fn turns(client: &Client, command: TurnsCommand) -> Result<(), Failure> {
+    match command {
+        TurnsCommand::List { conversation, state, limit, output } => {
+            let limit = limit.map(|limit| limit.to_string());
+            let query: Vec<(&str, &str)> =
+                [("conversation", &conversation), ("state", &state), ("limit", &limit)]
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+                    .collect();
+            let value = client.get(&["v1", "turns"], &query).await?;
+            print(output, value, |value| Ok(lists::turns(&client.read_list(value)?)))
+        }
+        TurnsCommand::Show { id, output } => {
+            let value = client.get(&["v1", "turns", &id], &[]).await?;
+            print(output, value, |value| Ok(lists::turn(&client.read::<TurnRecord>(value)?)))
+        }
+        TurnsCommand::Cancel { id } => {
+            client.post(&["v1", "turns", &id, "cancel"], &json!({})).await?;
+            to_stdout("ok\n")
+        }
+    }
+}
+
+async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Failure> {
+    let (id, decision) = match command {
+        ApprovalsCommand::List(output) => {
+            let value = client.get(&["admin", "v1", "approvals"], &[]).await?;
+            return print(output, value, |value| Ok(lists::approvals(&client.read_list(value)?)));
+        }
+        ApprovalsCommand::Approve { id } => (id, json!({ "decision": "approve" })),
+        ApprovalsCommand::Always { id } => (id, json!({ "decision": "always" })),
+        ApprovalsCommand::Deny { id, because } => (
+            id,
+            match because.reason {
+                Some(reason) => json!({ "decision": "deny", "reason": reason }),
+                None => json!({ "decision": "deny" }),
+            },
+        ),
+        ApprovalsCommand::Replace { id, replacement } => {
+            (id, json!({ "decision": "replace", "replacement": replacement }))
+        }
+    };
+    client.post(&["admin", "v1", "approvals", &id], &decision).await?;
+    to_stdout("ok\n")
+}
+
+async fn dead_letters(client: &Client, command: DeadLettersCommand) -> Result<(), Failure> {
+    let route = ["admin", "v1", "deadletters"];
+    let (id, verb) = match command {
+        DeadLettersCommand::List(output) => {
+            let value = client.get(&route, &[]).await?;
+            return print(output, value, |value| {
+                Ok(lists::dead_letters(&client.read_list(value)?))
+            });
+        }
+        DeadLettersCommand::Show { id, output } => {
+            // The API lists them; one is picked here.
+            let letters: Vec<Value> = client.read_list(client.get(&route, &[]).await?)?;
+            let letter = letters
+                .into_iter()
+                .find(|letter| letter["id"] == Value::String(id.to_lowercase()))
+                .ok_or_else(|| {
+                    Failure::failed(
+                        "there is no such dead letter; `rookery deadletters list` has them",
+                    )
+                })?;
+            return print(output, letter, |value| Ok(lists::dead_letter(&client.read(value)?)));
+        }
+        DeadLettersCommand::Retry { id } => (id, "retry"),
+        DeadLettersCommand::Purge { id } => (id, "purge"),
+    };
+    client.post(&[&route[..], &[id.as_str(), verb]].concat(), &json!({})).await?;
+    to_stdout("ok\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actors_path_becomes_the_routes_segments() {
+        assert_eq!(
+            actor_route("/service/observer", Some("stop")),
+            ["admin", "v1", "actors", "service", "observer", "stop"]
+        );
+        assert_eq!(actor_route("root", None), ["admin", "v1", "actors", "root"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Channels: each exists and has exactly one owner.
+
+use rookery_messages::settings::Settings;
+
+use super::{Findings, NOT_A_URL, counts, is_http_url, unknown};
+
+/// Channels that need no section.
+const BUILT_IN: [&str; 2] = ["cli", "ws"];
+
+pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
+    let known: Vec<String> = BUILT_IN
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")))
+        .collect();
+    check_owners(settings, &known, found);
+    check_webhooks(settings, found);
+}
+
+fn check_owners(settings: &Settings, known: &[String], found: &mut Findings<'_>) {
+    for (name, agent) in &settings.agents {
+        let path = ["agents", name.as_str(), "channels"];
+        for (channel, count) in counts(agent.channels.iter().map(String::as_str)) {
+            if !known.iter().any(|one| one == channel) {
+                let missing = unknown("channel", channel, known.iter());
+                found.add(&path, format!("{missing}, or add its section"));
+            }
+            if count > 1 {
+                let channel = crate::render::strict(channel);
+                found.add(&path, format!("names `{channel}` {count} times; once is enough"));
+            }
+        }
+    }
+    for channel in known {
+        let owners: Vec<&str> = settings
+            .agents
+            .iter()
+            .filter(|(_, agent)| agent.channels.contains(channel))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let (platform, alias) = channel.split_once('.').unwrap_or((channel, ""));
+        match owners.as_slice() {
+            [_] => {}
+            [] => found.add(
+                &["channels", platform, alias],
+                format!("no agent owns it; add \"{channel}\" to the channels of one agent"),
+            ),
+            [_, second, ..] => found.add(
+                &["agents", second, "channels"],
+                format!(
+                    "`{channel}` has more than one owner ({}); leave it to one of them",
+                    owners.join(", ")
+                ),
+            ),
+        }
+    }
+}
+
+fn check_webhooks(settings: &Settings, found: &mut Findings<'_>) {
+    for (alias, webhook) in &settings.channels.webhook {
+        let path = |key| ["channels", "webhook", alias.as_str(), key];
+        if webhook.secret.as_ref().is_some_and(|secret| secret.expose().is_empty()) {
+            found.add(&path("secret"), "is empty; give it a text, or leave the key out");
+        }
+        if webhook.reply_url.as_deref().is_some_and(|url| !is_http_url(url)) {
+            found.add(&path("reply_url"), NOT_A_URL);
+        }
+    }
+}

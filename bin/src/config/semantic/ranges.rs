@@ -1,0 +1,45 @@
+//! Numbers within what the service can keep to.
+
+use std::ops::RangeInclusive;
+
+use rookery_messages::settings::Settings;
+
+use super::Findings;
+
+/// Ten years: longer waits are mistakes, and far below what a clock can add.
+const LONG_SECS: u64 = 315_360_000;
+
+pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
+    let mut range = |path: &[&str], value: u64, allowed: RangeInclusive<u64>| {
+        if !allowed.contains(&value) {
+            found.add(path, format!("must be from {} to {}", allowed.start(), allowed.end()));
+        }
+    };
+    let gateway = &settings.gateway;
+    let body = gateway.body_limit_bytes as u64;
+    range(&["gateway", "body_limit_bytes"], body, 1_024..=1_073_741_824);
+    range(&["gateway", "max_connections"], gateway.max_connections as u64, 1..=1_000_000);
+    range(&["shutdown", "drain_secs"], settings.shutdown.drain_secs, 0..=86_400);
+    let sessions = &settings.sessions;
+    range(&["sessions", "idle_secs"], sessions.idle_secs, 1..=LONG_SECS);
+    range(&["sessions", "max_active"], sessions.max_active as u64, 1..=10_000_000);
+    range(&["sessions", "max_attempts"], sessions.max_attempts.into(), 1..=100);
+    range(&["approvals", "timeout_secs"], settings.approvals.timeout_secs, 1..=LONG_SECS);
+    range(&["approvals", "grant_secs"], settings.approvals.grant_secs, 1..=LONG_SECS);
+    for (name, provider) in &settings.providers {
+        let path = |key| ["providers", name.as_str(), key];
+        range(&path("idle_timeout_secs"), provider.idle_timeout_secs, 1..=86_400);
+        range(&path("max_concurrency"), provider.max_concurrency as u64, 1..=100_000);
+        range(&path("max_attempts"), provider.max_attempts.into(), 1..=100);
+    }
+    for (name, profile) in &settings.runtime_profiles {
+        let path = |key| ["runtime_profiles", name.as_str(), key];
+        range(&path("max_tool_iterations"), profile.max_tool_iterations.into(), 1..=10_000);
+        range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
+        range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
+    }
+    for (alias, webhook) in &settings.channels.webhook {
+        let path = ["channels", "webhook", alias.as_str(), "queue_limit"];
+        range(&path, webhook.queue_limit.into(), 1..=1_000_000);
+    }
+}

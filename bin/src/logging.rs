@@ -1,0 +1,101 @@
+//! Where logs go: JSON lines on standard error, or in a file while a terminal shows other things.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::panic::PanicHookInfo;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Environment;
+use crate::exit::Failure;
+
+/// Where logs go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Standard error.
+    Stderr,
+    /// Appended to this file, mode 0600.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// The log file of a data folder.
+    pub fn file_in(data_dir: &Path) -> Self {
+        Self::File(data_dir.join("rookery.log"))
+    }
+}
+
+/// Starts logging and records panics. `RUST_LOG` filters; default `info`.
+pub fn start(destination: &Destination, environment: &Environment) -> Result<(), Failure> {
+    let filter = match environment.get("RUST_LOG") {
+        Some(text) => EnvFilter::try_new(text).map_err(|error| {
+            Failure::failed(format!(
+                "RUST_LOG is not a filter: {error}; write it like `info` or `rookery=debug,info`"
+            ))
+        })?,
+        None => EnvFilter::new("info"),
+    };
+    let builder = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
+    let started = match destination {
+        Destination::Stderr => builder.with_writer(io::stderr).try_init(),
+        Destination::File(path) => {
+            let file = open(path).map_err(|error| {
+                Failure::failed(format!(
+                    "can't write the log {}: {error}; make data_dir writable, or choose another",
+                    path.display()
+                ))
+            })?;
+            builder.with_writer(Mutex::new(file)).try_init()
+        }
+    };
+    started.map_err(|error| Failure::failed(format!("can't start logging: {error}")))?;
+    std::panic::set_hook(Box::new(record_panic));
+    Ok(())
+}
+
+/// Opens a log for appending. One left with wider rights is narrowed: logs hold what people wrote.
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        // What is logged and stored there is for the service's user alone.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// A panic with its place. The main thread's ends the program, so people are told as well.
+fn record_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("a panic without a text");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current();
+    tracing::error!(message, location, thread = thread.name(), "panic");
+    if thread.name() == Some("main") {
+        let message = crate::render::prose(message);
+        crate::output::to_stderr(&format!(
+            "error: a fault of the program: {message} at {location}\n"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_appended_to_and_readable_by_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let Destination::File(path) = Destination::file_in(&dir.path().join("new")) else {
+            panic!("not a file");
+        };
+        std::fs::create_dir(dir.path().join("new")).unwrap();
+        std::fs::write(&path, "before\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        io::Write::write_all(&mut open(&path).unwrap(), b"after\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\nafter\n");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,240 @@
+//! Tables and facts of the admin API's objects.
+
+use jiff::Timestamp;
+use rookery_messages::approval::Approval;
+use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
+use rookery_messages::time::rfc3339_millis;
+use rookery_messages::tool::head;
+use rookery_messages::turn::TurnRecord;
+
+use super::{json_text, strict, table};
+
+/// Longest text in a table's cell, in bytes; the object's own `show` has it whole.
+const CELL: usize = 100;
+
+/// Names and values, one a line, aligned.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    facts
+        .iter()
+        .map(|(name, value)| format!("{}\n", format!("{name:width$}  {value}").trim_end()))
+        .collect()
+}
+
+/// Turns, a line each.
+pub fn turns(turns: &[TurnRecord]) -> String {
+    let rows: Vec<Vec<String>> = turns
+        .iter()
+        .map(|turn| {
+            vec![
+                turn.id.to_string(),
+                turn.state.as_str().to_owned(),
+                turn.outcome.map_or("-", |outcome| outcome.as_str()).to_owned(),
+                strict(turn.channel.as_str()),
+                cell(&turn.conversation),
+                strict(turn.agent.as_str()),
+                time(turn.started_at),
+                turn.calls.len().to_string(),
+            ]
+        })
+        .collect();
+    let header =
+        ["TURN", "STATE", "OUTCOME", "CHANNEL", "CONVERSATION", "AGENT", "STARTED", "CALLS"];
+    table(&header, &rows)
+}
+
+/// One turn in full.
+pub fn turn(turn: &TurnRecord) -> String {
+    let outcome = turn.outcome.map_or("-", |outcome| outcome.as_str());
+    let mut out = facts(&[
+        ("turn", turn.id.to_string()),
+        ("state", turn.state.as_str().to_owned()),
+        ("outcome", outcome.to_owned()),
+        ("agent", strict(turn.agent.as_str())),
+        ("channel", strict(turn.channel.as_str())),
+        ("conversation", strict(&turn.conversation)),
+        ("conversation id", turn.conversation_id.to_string()),
+        ("origin", turn.origin.as_str().to_owned()),
+        ("attempts", turn.attempts.to_string()),
+        ("started at", time(turn.started_at)),
+        ("ended at", time(turn.ended_at)),
+        ("tokens", format!("{} in, {} out", turn.usage.input, turn.usage.output)),
+    ]);
+    if let Some(error) = &turn.error {
+        out.push_str(&format!("error: {}: {}\n", strict(&error.code), strict(&error.message)));
+    }
+    if !turn.calls.is_empty() {
+        let rows: Vec<Vec<String>> = turn
+            .calls
+            .iter()
+            .map(|call| {
+                vec![
+                    call.id.to_string(),
+                    strict(&call.tool),
+                    call.state.as_str().to_owned(),
+                    time(call.started_at),
+                    time(call.ended_at),
+                ]
+            })
+            .collect();
+        out.push('\n');
+        out.push_str(&table(&["CALL", "TOOL", "STATE", "STARTED", "ENDED"], &rows));
+    }
+    if let Some(reply) = &turn.reply {
+        out.push_str(&format!("\n{}\n", super::prose(reply)));
+    }
+    out
+}
+
+/// Approvals. Arguments are shown whole: what is shown is what runs (A091).
+pub fn approvals(approvals: &[Approval]) -> String {
+    let mut out = String::new();
+    for one in approvals {
+        out.push_str(&facts(&[
+            ("approval", one.id.to_string()),
+            ("state", one.state.as_str().to_owned()),
+            ("tool", strict(&one.tool)),
+            ("risk", one.risk.as_str().to_owned()),
+            ("reason", strict(&one.reason)),
+            ("turn", one.turn.to_string()),
+            ("asked at", rfc3339_millis(one.asked_at)),
+            ("expires at", rfc3339_millis(one.expires_at)),
+            ("approvers", strict(&one.approvers.join(", "))),
+        ]));
+        out.push_str(&format!("arguments\n{}\n\n", json_text(&one.arguments)));
+    }
+    if out.is_empty() { "no approvals wait\n".to_owned() } else { out }
+}
+
+/// Dead letters, a line each.
+pub fn dead_letters(letters: &[DeadLetter]) -> String {
+    let rows: Vec<Vec<String>> = letters
+        .iter()
+        .map(|letter| {
+            vec![
+                letter.id.to_string(),
+                strict(&letter.kind),
+                strict(letter.channel.as_str()),
+                strict(&letter.class),
+                letter.attempts.to_string(),
+                rfc3339_millis(letter.at),
+                cell(&letter.cause),
+            ]
+        })
+        .collect();
+    table(&["DEAD LETTER", "KIND", "CHANNEL", "CLASS", "ATTEMPTS", "AT", "CAUSE"], &rows)
+}
+
+/// One dead letter in full.
+pub fn dead_letter(letter: &DeadLetter) -> String {
+    facts(&[
+        ("dead letter", letter.id.to_string()),
+        ("kind", strict(&letter.kind)),
+        ("channel", strict(letter.channel.as_str())),
+        ("turn", letter.turn.map_or_else(|| "-".to_owned(), |turn| turn.to_string())),
+        ("class", strict(&letter.class)),
+        ("attempts", letter.attempts.to_string()),
+        ("at", rfc3339_millis(letter.at)),
+        ("cause", strict(&letter.cause)),
+    ])
+}
+
+/// Conversations, a line each.
+pub fn sessions(sessions: &[ConversationRow]) -> String {
+    let rows: Vec<Vec<String>> = sessions
+        .iter()
+        .map(|row| {
+            vec![
+                row.id.to_string(),
+                strict(row.channel.as_str()),
+                cell(&row.conversation),
+                strict(&row.agent),
+                row.messages.to_string(),
+                rfc3339_millis(row.last_at),
+            ]
+        })
+        .collect();
+    table(&["SESSION", "CHANNEL", "CONVERSATION", "AGENT", "MESSAGES", "LAST AT"], &rows)
+}
+
+/// Crashes, a line each.
+pub fn crashes(crashes: &[CrashRow]) -> String {
+    let rows: Vec<Vec<String>> = crashes
+        .iter()
+        .map(|row| {
+            let or_dash = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), strict);
+            vec![
+                rfc3339_millis(row.at),
+                row.count.to_string(),
+                strict(&row.kind),
+                strict(&row.path),
+                or_dash(&row.message_in_hand),
+                or_dash(&row.location),
+                cell(&row.cause),
+            ]
+        })
+        .collect();
+    table(&["AT", "COUNT", "KIND", "PATH", "IN HAND", "LOCATION", "CAUSE"], &rows)
+}
+
+/// The audit, a line each.
+pub fn audit(rows: &[AuditRow]) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                rfc3339_millis(row.at),
+                cell(&row.who),
+                strict(&row.via),
+                strict(&row.action),
+                cell(&row.target),
+                if row.detail.is_null() { String::new() } else { cell(&row.detail.to_string()) },
+            ]
+        })
+        .collect();
+    table(&["AT", "WHO", "VIA", "ACTION", "TARGET", "DETAIL"], &rows)
+}
+
+fn time(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "-".to_owned(), rfc3339_millis)
+}
+
+/// A safe text of bounded length; a cut is visible.
+fn cell(text: &str) -> String {
+    let safe = strict(text);
+    let short = head(&safe, CELL);
+    if short.len() < safe.len() { format!("{short}…") } else { safe }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A078
+    #[test]
+    fn what_the_service_sends_is_made_safe_in_every_cell() {
+        let letter: DeadLetter = serde_json::from_value(serde_json::json!({
+            "id": "01890a5d-ac96-774b-bcce-b302099a8057",
+            "kind": "reply",
+            "channel": "webhook.ci",
+            "cause": "refused \u{1b}[2J",
+            "class": "permanent",
+            "at": "2026-01-02T03:04:05.000Z",
+            "attempts": 3,
+        }))
+        .unwrap();
+        assert_eq!(
+            dead_letters(std::slice::from_ref(&letter)),
+            "DEAD LETTER                           KIND   CHANNEL     CLASS      ATTEMPTS  AT                        CAUSE\n\
+             01890a5d-ac96-774b-bcce-b302099a8057  reply  webhook.ci  permanent  3         2026-01-02T03:04:05.000Z  refused \\u{1b}[2J\n"
+        );
+        assert!(!dead_letter(&letter).contains('\u{1b}'));
+    }
+
+    // A136
+    #[test]
+    fn long_cells_are_cut_visibly_on_a_character_boundary() {
+        let shown = cell(&"é".repeat(80));
+        assert_eq!(shown, format!("{}…", "é".repeat(50)));
+    }
+}
