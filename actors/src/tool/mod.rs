@@ -3,4 +3,6 @@
 pub mod builtin;
 pub mod process;
 pub mod registry;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod truncate;
