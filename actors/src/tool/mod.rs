@@ -5,6 +5,8 @@ pub mod builtin;
 pub mod collector;
 pub mod process;
 pub mod registry;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod truncate;
 
 pub use actor::{ToolActor, ToolArgs};

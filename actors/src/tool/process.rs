@@ -71,9 +71,10 @@ pub struct NotEnded {
 }
 
 impl Target {
-    /// The processes a record stands for. None if the id belongs to another process by now.
+    /// The processes a record stands for. None if it can be no record of ours: to signal "group" 0, 1 or
+    /// less would be to signal everybody (`kill(2)`).
     fn of_record(record: &ProcessRecord) -> Option<Self> {
-        let group = Pid::from_raw(record.pgid)?;
+        let group = (record.pgid > 1).then(|| Pid::from_raw(record.pgid))??;
         match scan::stat(record.pgid) {
             Ok(leader) if leader.start_ticks == record.start_ticks => {
                 Some(Self { group: Some(group), call: record.call })

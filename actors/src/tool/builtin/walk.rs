@@ -113,6 +113,7 @@ impl Walk<'_> {
             state.left_out.unread += 1;
             return Ok(ControlFlow::Continue(()));
         };
+        self.files.go_on()?;
         let own_rules = self.skip_ignored && self.read_rules(folder, below, state);
         for name in names {
             self.files.go_on()?;
@@ -175,7 +176,7 @@ impl Walk<'_> {
             if name == b"." || name == b".." {
                 continue;
             }
-            if names.len() as u64 >= MAX_ENTRIES || self.files.cancel.is_cancelled() {
+            if names.len() as u64 >= MAX_ENTRIES {
                 left_out.bounded = true;
                 break;
             }
