@@ -13,6 +13,9 @@ use rookery_messages::tool::{Authority, ProcessLedger, ProcessRecord, ToolContex
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+/// A look at a record while it is made.
+pub(crate) type OnStart = Box<dyn Fn(&ProcessRecord) + Send + Sync>;
+
 /// What was recorded of processes.
 #[derive(Default)]
 pub(crate) struct Ledger {
@@ -21,7 +24,7 @@ pub(crate) struct Ledger {
     /// Refuse to record.
     pub(crate) broken: bool,
     /// Runs while a start is being recorded.
-    pub(crate) on_start: Option<Box<dyn Fn(&ProcessRecord) + Send + Sync>>,
+    pub(crate) on_start: Option<OnStart>,
 }
 
 impl ProcessLedger for Ledger {

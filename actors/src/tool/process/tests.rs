@@ -61,8 +61,8 @@ fn a_process_line_is_read_whatever_the_name_holds() {
 // A129
 #[tokio::test]
 async fn survivors_of_a_former_life_are_ended_with_their_children() {
-    let mut left = Left::start("sleep 600 & wait", call(1));
-    let mut deaf = Left::start("trap '' TERM; while :; do sleep 600; done", call(2));
+    let mut left = Left::start("sleep 60 & wait", call(1));
+    let mut deaf = Left::start("trap '' TERM; while :; do sleep 60; done", call(2));
     let ended = end_survivors(&[left.record.clone(), deaf.record.clone()]).await;
     assert_eq!(ended, [left.record.clone(), deaf.record.clone()]);
     assert!(!left.lives() && !deaf.lives());
@@ -76,7 +76,7 @@ async fn survivors_of_a_former_life_are_ended_with_their_children() {
 // A129
 #[tokio::test]
 async fn a_child_that_outlived_its_leader_is_known_by_its_mark() {
-    let mut left = Left::start("sleep 600 & exit 0", call(3));
+    let mut left = Left::start("sleep 60 & exit 0", call(3));
     left.child.wait().expect("the leader ends");
     let group = Pid::from_raw(left.record.pgid);
     let mark = scan::Mark { group, call: left.record.call };
@@ -89,7 +89,7 @@ async fn a_child_that_outlived_its_leader_is_known_by_its_mark() {
 // A129
 #[tokio::test]
 async fn a_process_that_only_has_the_recorded_id_is_never_touched() {
-    let mut left = Left::start("sleep 600 & wait", call(4));
+    let mut left = Left::start("sleep 60 & wait", call(4));
     let mut other = left.record.clone();
     other.call = call(5);
     let wrong_start = ProcessRecord { start_ticks: other.start_ticks + 1, ..other.clone() };

@@ -217,7 +217,7 @@ async fn what_a_command_leaves_in_the_background_ends_with_it_and_holds_nothing_
 async fn a_process_that_leaves_its_group_ends_with_the_call() {
     let world = World::new();
     let (cx, ledger) = context(&world.ws, &[]);
-    let command = "setsid sh -c 'echo $$ > pid; exec sleep 600' & while [ ! -s pid ]; do :; done";
+    let command = "setsid sh -c 'echo $$ > pid; exec sleep 60' & while [ ! -s pid ]; do :; done";
     let result = call_in(&cx, "shell", json!({"command": command})).await;
     assert!(result.success, "{result:?}");
     let pid =
@@ -265,7 +265,7 @@ async fn an_aborted_call_kills_its_group() {
     let world = World::new();
     let (cx, ledger) = context(&world.ws, &[]);
     let ran = world.ws.join("ran");
-    let command = "trap '' TERM; sleep 600 & echo $! > ran; wait";
+    let command = "trap '' TERM; sleep 60 & echo $! > ran; wait";
     let child: i32 = tokio::select! {
         result = call_in(&cx, "shell", json!({"command": command})) => panic!("{result:?}"),
         text = appears(&ran) => text.trim().parse().expect("a process id"),
