@@ -14,11 +14,11 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rookery_messages::chat::Usage;
 use rookery_messages::invariant::{self, Invariant};
@@ -178,9 +178,8 @@ impl Metrics {
         usage: Usage,
     ) {
         let provider = self.provider(provider);
-        let class = error.map_or("none", |class| {
-            class.code().strip_prefix("provider_").unwrap_or(class.code())
-        });
+        let class = error
+            .map_or("none", |class| class.code().strip_prefix("provider_").unwrap_or(class.code()));
         count(&self.model_calls, [("provider", provider.clone()), ("error", class.into())], 1);
         let by_provider = [("provider", provider.clone())];
         self.model_seconds.get_or_create(&by_provider).observe(took.as_secs_f64());
@@ -284,8 +283,7 @@ impl Collector for Live {
         let mut kinds: Vec<_> = directory.counts().into_iter().collect();
         kinds.sort_unstable();
         let kind = MetricType::Gauge;
-        let mut family =
-            encoder.encode_descriptor("actors", "Live actors by kind", None, kind)?;
+        let mut family = encoder.encode_descriptor("actors", "Live actors by kind", None, kind)?;
         for (kind, live) in kinds {
             ConstGauge::new(signed(live)).encode(family.encode_family(&[("kind", kind)])?)?;
         }

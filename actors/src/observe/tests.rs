@@ -316,7 +316,10 @@ async fn unplanned_ends_become_an_observation_and_a_crash_row_and_planned_ones_d
     };
     assert_eq!(*seen.0.lock(), [exit]);
     let rows = rows.lock().clone();
-    assert_eq!((rows.len(), rows[0].path.as_str(), rows[0].cause.as_str()), (1, "killed", "killed"));
+    assert_eq!(
+        (rows.len(), rows[0].path.as_str(), rows[0].cause.as_str()),
+        (1, "killed", "killed")
+    );
     rig.finish().await;
 }
 

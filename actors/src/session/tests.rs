@@ -163,6 +163,7 @@ struct Rig {
     began: mpsc::Receiver<()>,
     router: Address<RouterMsg>,
     roots: Vec<Box<dyn Fn() + Send + Sync>>,
+    conversation: ConversationId,
 }
 
 impl Rig {
@@ -247,7 +248,20 @@ impl Rig {
             Box::new(move || c.stop(StopReason::Shutdown)),
         ];
         let router = router.address;
-        Self { _dir: dir, spawner, store, hub, provider, runs, gate, began, router, roots }
+        let conversation = ConversationId(spawner.world().ids.next());
+        Self {
+            _dir: dir,
+            spawner,
+            store,
+            hub,
+            provider,
+            runs,
+            gate,
+            began,
+            router,
+            roots,
+            conversation,
+        }
     }
 
     async fn plain() -> Self {
@@ -273,13 +287,14 @@ impl Rig {
             },
             envelope: EnvelopeId(fresh()),
             turn: TurnId(fresh()),
-            conversation_id: ConversationId(fresh()),
+            conversation_id: self.conversation,
             queue_limit: 20,
             at: self.spawner.world().now(),
         };
-        let outcome = self.store.accept(accept).await.unwrap();
-        let conversation = outcome.envelope.conversation_id;
+        // The router's sweep may find the row before the hint does: follow first.
+        let conversation = self.conversation;
         let events = self.hub.subscribe(conversation, None);
+        let outcome = self.store.accept(accept).await.unwrap();
         self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
         let turn = outcome.envelope.turn;
         (turn, Following { turn, events, seen: Vec::new() })
