@@ -220,6 +220,7 @@ pub struct Mailbox<M> {
     gauge: Arc<MailboxGauge>,
     post: Post<M>,
     stop: StopHandle,
+    outlived: bool,
 }
 
 impl<M> Mailbox<M> {
@@ -231,7 +232,16 @@ impl<M> Mailbox<M> {
         post: Post<M>,
         stop: StopHandle,
     ) -> Self {
-        Self { actor, capacity, places: Arc::new(Semaphore::new(capacity)), gauge, post, stop }
+        let places = Arc::new(Semaphore::new(capacity));
+        Self { actor, capacity, places, gauge, post, stop, outlived: false }
+    }
+
+    /// Its address outlives it: once the incarnation is gone, and before its supervisor knows, sends
+    /// say `Restarting`. Whether there will be another is for the supervisor to say.
+    #[must_use]
+    pub fn outlived(mut self, outlived: bool) -> Self {
+        self.outlived = outlived;
+        self
     }
 
     fn deliver(&self, message: M, permit: OwnedSemaphorePermit) -> Result<(), SendError<M>> {
@@ -241,7 +251,11 @@ impl<M> Mailbox<M> {
         crate::check_invariant!(I10, depth <= self.capacity, "depth {depth}/{}", self.capacity);
         (self.post)(Delivery { message, permit: Some(permit) }).map_err(|back| {
             self.gauge.left();
-            SendError::Closed(back.message)
+            if self.outlived {
+                SendError::Restarting(back.message)
+            } else {
+                SendError::Closed(back.message)
+            }
         })
     }
 }

@@ -50,6 +50,11 @@ impl ChildHandle {
         self.stop.stop_by(reason, deadline);
     }
 
+    /// Why it was asked to stop, if it was.
+    pub fn stop_asked(&self) -> Option<StopReason> {
+        self.stop.cell().get().map(|(reason, _)| reason.clone())
+    }
+
     /// Ends it at once.
     pub fn kill(&self) {
         self.cell.kill();

@@ -192,6 +192,11 @@ impl Entry {
         }
     }
 
+    /// The message in hand, and since when. After an abnormal end: the message it died in.
+    pub fn in_hand(&self) -> Option<(&'static str, Instant)> {
+        *self.in_hand.lock()
+    }
+
     /// Asks the actor for its own view of its state; null if it does not answer in time.
     pub async fn observe(&self, wait: Duration) -> Value {
         let (reply, answer) = oneshot::channel();
@@ -233,8 +238,26 @@ impl Entry {
     }
 }
 
+/// What an operator wants of a child that has no incarnation now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlaceOrder {
+    /// Start it at once.
+    Restart {
+        /// Who asks.
+        by: String,
+    },
+    /// Don't start it again.
+    Stop {
+        /// Who asks.
+        by: String,
+    },
+}
+
+/// Hands an order to the supervisor; `false` if it could not be told.
+pub type PlaceControl = Arc<dyn Fn(PlaceOrder) -> bool + Send + Sync>;
+
 /// A child that has no incarnation now: restarting or parked. Kept by its supervisor.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Placeholder {
     /// Its path.
     pub path: String,
@@ -248,6 +271,8 @@ pub struct Placeholder {
     pub last_exit: Option<LastExit>,
     /// The supervisor.
     pub parent: ActorId,
+    /// How the supervisor is told what an operator wants of the child.
+    pub control: PlaceControl,
 }
 
 struct Grave {
@@ -316,6 +341,8 @@ impl Directory {
         }
         self.seq.fetch_add(1, Ordering::Relaxed);
         self.by_path.remove_if(&entry.path, |_, id| *id == entry.id);
+        // Whoever kept them is gone; a killed supervisor could not do so itself.
+        self.placeholders.lock().retain(|_, placeholder| placeholder.parent != entry.id);
         let at = self.world.now();
         if reason.is_abnormal() {
             let mut node = entry.node();
@@ -394,6 +421,11 @@ impl Directory {
     /// Whether none lives.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
+    }
+
+    /// The deepest mailbox now.
+    pub fn deepest_mailbox(&self) -> usize {
+        self.live.iter().map(|entry| entry.gauge.depth()).max().unwrap_or(0)
     }
 
     /// Tasks owned by live actors.

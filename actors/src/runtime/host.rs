@@ -175,7 +175,8 @@ impl<T: Supervised> Actor for Host<T> {
                 })
             }),
             control.clone(),
-        );
+        )
+        .outlived(self.cell.is_none());
         let _ = entry.control.set(control);
         let observer = myself.clone();
         let _ = entry.observe.set(Box::new(move |reply| {

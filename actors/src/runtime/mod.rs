@@ -17,7 +17,9 @@ mod world;
 mod tests;
 
 pub use ctx::{ChildHandle, Ctx};
-pub use directory::{Directory, Entry, ExitHook, ExitRecord, Intent, Placeholder};
+pub use directory::{
+    Directory, Entry, ExitHook, ExitRecord, Intent, PlaceControl, PlaceOrder, Placeholder,
+};
 pub use panics::{PanicReport, install as install_panic_hook};
 pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
 pub use supervised::{ChildExit, Supervised};

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,8 +262,18 @@ impl<T: Supervised> ChildStarter<T> {
         generation: u64,
         last_exit: Option<LastExit>,
     ) -> impl Future<Output = Result<ChildHandle, SpawnError>> + Send + 'a {
-        let args = (self.args)();
+        panics::install();
+        // The arguments are built in the supervisor's handler: a panic there is the child's (I8).
+        let args = catch_unwind(AssertUnwindSafe(|| (self.args)())).map_err(|payload| {
+            let report = panics::report(&*payload);
+            format!("its arguments panicked: {} at {}", report.message, report.location)
+        });
         async move {
+            let args = args.map_err(|error| SpawnError {
+                path: format!("{}/{}", ctx.path(), self.spec.segment),
+                error,
+                permanent: false,
+            })?;
             let mut spec = self.spec.clone();
             spec.grace = grace;
             spec.generation = generation;
