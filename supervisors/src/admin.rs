@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Extension, FromRequest, Json, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -122,18 +122,26 @@ async fn tree(State(admin): State<Arc<Admin>>, caller: AnyCaller) -> Result<Resp
 async fn actor(
     State(admin): State<Arc<Admin>>,
     caller: AnyCaller,
-    Path(path): Path<String>,
+    path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refusal> {
     authorise(caller, AuthRole::Viewer, "read an actor")?;
+    let path = readable(path)?;
     Ok(Json(admin.inspector.node(path.trim_end_matches('/')).await?).into_response())
 }
 
 async fn operate(
     State(admin): State<Arc<Admin>>,
     caller: AnyCaller,
-    Path(target): Path<String>,
+    target: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let target = match readable(target) {
+        Ok(target) => target,
+        Err(refusal) => {
+            authorise(caller, AuthRole::Viewer, "act on an actor")?;
+            return Err(refusal);
+        }
+    };
     let split = target.rsplit_once('/');
     let known = split.and_then(|(path, word)| Some((path, Operation::parse(word)?)));
     let Some((path, operation)) = known else {
@@ -165,6 +173,13 @@ async fn operate(
     done?;
     let accepted = json!({ "path": path, "operation": operation, "accepted": true });
     Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
+}
+
+fn readable(path: Result<Path<String>, PathRejection>) -> Result<String, Refusal> {
+    path.map(|Path(path)| path).map_err(|rejection| {
+        Refusal::new(rejection.status(), "bad_path", rejection.body_text())
+            .hint("use a path as the tree shows it, percent-encoded UTF-8")
+    })
 }
 
 impl Admin {

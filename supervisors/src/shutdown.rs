@@ -161,7 +161,13 @@ pub async fn run(phases: Vec<Phase>, hurry: &Hurry) -> ShutdownReport {
     let mut report = ShutdownReport::default();
     for phase in phases {
         let line = run_phase(phase, hurry).await;
-        tracing::info!(phase = line.name, end = line.end.as_str(), took_ms = line.took_ms, detail = %line.detail, "shutdown phase ended");
+        tracing::info!(
+            phase = line.name,
+            end = line.end.as_str(),
+            took_ms = line.took_ms,
+            detail = %line.detail,
+            "shutdown phase ended"
+        );
         report.phases.push(line);
     }
     report
@@ -253,7 +259,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_second_signal_skips_the_waiting_but_not_the_commands_nor_the_store() {
-        // A132
+        // I14
         let began: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let hurry = Hurry::new();
         let phases = vec![

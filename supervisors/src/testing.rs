@@ -222,9 +222,9 @@ pub(crate) fn starter(
     .behind(Arc::clone(cell))
 }
 
-/// Waits for a condition on the paused clock; fails the test if it does not come within an hour of it.
+/// Waits for a condition on the paused clock; fails the test if it does not come within ten minutes of it.
 pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
-    for _ in 0..3_600_000_u32 {
+    for _ in 0..600_000_u32 {
         if condition() {
             return;
         }

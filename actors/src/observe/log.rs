@@ -46,9 +46,31 @@ fn turn(observation: &Observation) {
             let (outcome_word, duration_ms) = (outcome.as_str(), duration.as_millis() as u64);
             let (input_tokens, output_tokens) = (usage.input, usage.output);
             if *outcome == Outcome::Failed {
-                tracing::warn!(turn = %scope.turn, conversation = %scope.conversation_id, channel = %scope.channel, agent = %scope.agent, outcome = outcome_word, duration_ms, input_tokens, output_tokens, error, "turn ended");
+                tracing::warn!(
+                    turn = %scope.turn,
+                    conversation = %scope.conversation_id,
+                    channel = %scope.channel,
+                    agent = %scope.agent,
+                    outcome = outcome_word,
+                    duration_ms,
+                    input_tokens,
+                    output_tokens,
+                    error,
+                    "turn ended"
+                );
             } else {
-                tracing::info!(turn = %scope.turn, conversation = %scope.conversation_id, channel = %scope.channel, agent = %scope.agent, outcome = outcome_word, duration_ms, input_tokens, output_tokens, error, "turn ended");
+                tracing::info!(
+                    turn = %scope.turn,
+                    conversation = %scope.conversation_id,
+                    channel = %scope.channel,
+                    agent = %scope.agent,
+                    outcome = outcome_word,
+                    duration_ms,
+                    input_tokens,
+                    output_tokens,
+                    error,
+                    "turn ended"
+                );
             }
         }
         _ => {}
@@ -58,17 +80,44 @@ fn turn(observation: &Observation) {
 fn step(observation: &Observation) {
     match observation {
         Observation::ModelCall { scope, provider, error: Some(class), duration, .. } => {
-            tracing::warn!(turn = %scope.turn, provider, error = class.code(), duration_ms = duration.as_millis() as u64, "model call failed");
+            tracing::warn!(
+                turn = %scope.turn,
+                provider,
+                error = class.code(),
+                duration_ms = duration.as_millis() as u64,
+                "model call failed"
+            );
         }
         Observation::ModelCall { scope, provider, duration, usage, .. } => {
-            tracing::debug!(turn = %scope.turn, provider, duration_ms = duration.as_millis() as u64, input_tokens = usage.input, output_tokens = usage.output, "model call ended");
+            tracing::debug!(
+                turn = %scope.turn,
+                provider,
+                duration_ms = duration.as_millis() as u64,
+                input_tokens = usage.input,
+                output_tokens = usage.output,
+                "model call ended"
+            );
         }
         Observation::ToolCall { scope, call, tool, state, duration, .. } => {
             let (state_word, duration_ms) = (state.as_str(), duration.as_millis() as u64);
             if matches!(state, CallState::Failed | CallState::Unknown) {
-                tracing::warn!(turn = %scope.turn, call = %call, tool, state = state_word, duration_ms, "tool call ended");
+                tracing::warn!(
+                    turn = %scope.turn,
+                    call = %call,
+                    tool,
+                    state = state_word,
+                    duration_ms,
+                    "tool call ended"
+                );
             } else {
-                tracing::info!(turn = %scope.turn, call = %call, tool, state = state_word, duration_ms, "tool call ended");
+                tracing::info!(
+                    turn = %scope.turn,
+                    call = %call,
+                    tool,
+                    state = state_word,
+                    duration_ms,
+                    "tool call ended"
+                );
             }
         }
         Observation::Gate { scope, tool, decision } => {

@@ -157,6 +157,10 @@ async fn bad_bodies_and_unknown_operations_are_refused_clearly_and_change_nothin
         let answer = served.ask("POST", path, "").await;
         assert_eq!((answer.status, answer.code()), (404, "no_such_operation"), "{path}");
     }
+    for method in ["GET", "POST"] {
+        let answer = served.ask(method, "/admin/v1/actors/root/%ff/stop", "").await;
+        assert_eq!((answer.status, answer.code()), (400, "bad_path"), "{method}");
+    }
     ping(&a).await;
     assert_eq!(a.generation(), 1);
     assert_eq!(served.audited(), [""; 0]);

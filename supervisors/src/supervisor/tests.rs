@@ -56,7 +56,7 @@ async fn an_address_survives_a_restart_and_says_restarting_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_fails_too_often_is_parked_and_its_siblings_go_on() {
-    // I8, V-N3
+    // I8
     let rig = Rig::new();
     let (root, [bad, good]) =
         rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["bad", "good"]).await;
