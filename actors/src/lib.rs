@@ -1,4 +1,6 @@
 //! Rookery's worker actors, and the runtime layer they stand on.
 
+pub mod channel;
+pub mod gateway;
 pub mod observe;
 pub mod runtime;
