@@ -4,3 +4,4 @@ pub mod channel;
 pub mod gateway;
 pub mod observe;
 pub mod runtime;
+pub mod store;

@@ -144,6 +144,14 @@ pub enum Write {
         /// At most so many.
         limit: u32,
     },
+    /// A channel's sender begins anew: what a former incarnation left sending becomes pending again,
+    /// possibly repeated.
+    ReleaseOutbox {
+        /// The channel.
+        channel: ChannelId,
+        /// Now.
+        at: Timestamp,
+    },
     /// How a send went.
     MarkOutbox {
         /// The row.
@@ -418,7 +426,7 @@ pub enum SendResult {
 pub struct DeadLetter {
     /// The row.
     pub id: OutboxId,
-    /// `reply`, `notice`.
+    /// `reply`, `notice`; or `turn`: the envelope itself, after its last attempt (it can't be retried).
     pub kind: String,
     /// The channel.
     pub channel: ChannelId,

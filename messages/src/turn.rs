@@ -249,6 +249,8 @@ pub struct TurnClaim {
     pub journal: Vec<crate::journal::JournalEntry>,
     /// The conversation's history, oldest first, this turn's own messages included.
     pub history: Vec<crate::store::StoredMessage>,
+    /// Older turns of the conversation did not fit and were left out of `history`.
+    pub history_cut: bool,
     /// Approvals of this turn, whatever their state.
     pub approvals: Vec<crate::approval::Approval>,
 }

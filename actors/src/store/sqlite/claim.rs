@@ -1,0 +1,212 @@
+//! A session's next row: a turn whose actor is gone first, then the oldest that waits (I3).
+
+use rookery_messages::chat::ChatMessage;
+use rookery_messages::check_invariant;
+use rookery_messages::envelope::{Inbound, ReplyAddress};
+use rookery_messages::ids::{ConversationId, MessageId, OutboxId, TurnId};
+use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::store::{
+    Claim, ClaimOutcome, NewOutbox, OutboxPayload, StoreError, StoredMessage,
+};
+use rookery_messages::turn::{
+    Fence, Outcome, TurnClaim, TurnError, TurnFinish, TurnRecord, TurnState,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
+use super::error::Result;
+use super::{commit, finish, outbox};
+
+struct Row {
+    seq: i64,
+    record: TurnRecord,
+    epoch: u64,
+    cancel_requested: bool,
+    reply_address: ReplyAddress,
+    inbound: Inbound,
+}
+
+/// Claims the conversation's next row.
+pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
+    let Some(mut row) = next(conn, claim.conversation_id)? else {
+        return Ok(ClaimOutcome::Nothing);
+    };
+    let attempt = row.record.attempts.saturating_add(1);
+    if attempt > claim.max_attempts {
+        return exhaust(conn, claim, row);
+    }
+    let at = codec::nanos(claim.at);
+    conn.prepare_cached(
+        "UPDATE turns SET state = 'running', attempts = ?2, \
+         started_at = coalesce(started_at, ?3) WHERE seq = ?1",
+    )?
+    .execute(params![row.seq, attempt, at])?;
+    // Read before `started` is written: the claim carries former attempts only.
+    let journal = journal(conn, row.seq)?;
+    let started = JournalEntry { attempt, seq: 0, kind: JournalKind::Started };
+    commit::add_entry(conn, row.seq, &started, claim.at)?;
+    if attempt == 1 {
+        let message = StoredMessage {
+            // The turn's own id: one message of a person a turn, whoever appends it (A114).
+            id: MessageId(row.record.id.0),
+            turn: row.record.id,
+            at: claim.at,
+            message: ChatMessage::user(row.inbound.text.clone()),
+        };
+        commit::add_message(conn, claim.conversation_id, &message)?;
+    }
+    row.record.state = TurnState::Running;
+    row.record.attempts = attempt;
+    row.record.started_at = row.record.started_at.or(Some(claim.at));
+    row.record.calls = codec::calls(conn, row.seq)?;
+    let (history, history_cut) = history(conn, claim, row.record.id)?;
+    let approvals = approvals(conn, row.record.id)?;
+    Ok(ClaimOutcome::Turn(Box::new(TurnClaim {
+        record: row.record,
+        text: row.inbound.text,
+        sender: row.inbound.sender.id,
+        reply_address: row.reply_address,
+        fence: Fence { epoch: row.epoch, attempt },
+        cancel_requested: row.cancel_requested,
+        journal,
+        history,
+        history_cut,
+        approvals,
+    })))
+}
+
+fn next(conn: &Connection, conversation_id: ConversationId) -> Result<Option<Row>> {
+    let key = conversation_id.0.as_bytes();
+    let epoch = conn
+        .prepare_cached("SELECT lease_epoch FROM conversations WHERE id = ?1")?
+        .query_row([key], |row| codec::counter(row, 0))
+        .optional()?
+        .ok_or(StoreError::NotFound)?;
+    let begun: i64 = conn
+        .prepare_cached(
+            "SELECT count(*) FROM turns \
+             WHERE conversation_id = ?1 AND outcome IS NULL AND state <> 'queued'",
+        )?
+        .query_row([key], |row| row.get(0))?;
+    check_invariant!(I3, begun <= 1, "{begun} turns run in conversation {conversation_id}");
+    let seq: Option<i64> = conn
+        .prepare_cached(
+            "SELECT seq FROM turns WHERE conversation_id = ?1 AND outcome IS NULL \
+             ORDER BY state = 'queued', seq LIMIT 1",
+        )?
+        .query_row([key], |row| row.get(0))
+        .optional()?;
+    let Some(seq) = seq else { return Ok(None) };
+    let (_, record) = conn
+        .prepare_cached(&format!("SELECT {TURN_COLUMNS} WHERE t.seq = ?1"))?
+        .query_row([seq], codec::turn)?;
+    Ok(Some(
+        conn.prepare_cached(
+            "SELECT t.cancel_requested, t.reply_address, i.inbound \
+             FROM turns t JOIN inbox i ON i.seq = t.seq WHERE t.seq = ?1",
+        )?
+        .query_row([seq], |row| {
+            Ok(Row {
+                seq,
+                record,
+                epoch,
+                cancel_requested: row.get(0)?,
+                reply_address: codec::json(row, 1)?,
+                inbound: codec::json(row, 2)?,
+            })
+        })?,
+    ))
+}
+
+fn journal(conn: &Connection, turn_seq: i64) -> Result<Vec<JournalEntry>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT attempt, seq, body FROM journal WHERE turn_seq = ?1 ORDER BY attempt, seq",
+    )?;
+    let rows = statement.query_map([turn_seq], |row| {
+        Ok(JournalEntry {
+            attempt: row.get(0)?,
+            seq: codec::counter(row, 1)?,
+            kind: codec::json(row, 2)?,
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn approvals(conn: &Connection, turn: TurnId) -> Result<Vec<rookery_messages::approval::Approval>> {
+    let mut statement =
+        conn.prepare_cached(&format!("SELECT {APPROVAL_COLUMNS} WHERE turn_id = ?1 ORDER BY seq"))?;
+    let rows = statement.query_map([turn.0.as_bytes()], codec::approval)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The newest whole turns that fit, oldest first, and whether older ones were left out. The turn's own
+/// messages always stay.
+fn history(conn: &Connection, claim: &Claim, own: TurnId) -> Result<(Vec<StoredMessage>, bool)> {
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT {MESSAGE_COLUMNS}, length(body) FROM messages WHERE conversation_id = ?1 \
+         ORDER BY seq DESC"
+    ))?;
+    let mut rows = statement.query([claim.conversation_id.0.as_bytes()])?;
+    let mut history: Vec<StoredMessage> = Vec::new();
+    let mut chars = 0;
+    while let Some(row) = rows.next()? {
+        let size = row.get::<_, u32>(4)? as usize;
+        let turn = TurnId(codec::id(row, 1)?);
+        if turn != own && chars + size > claim.history_chars {
+            // A turn's messages stand together, since turns of a conversation follow each other (I3).
+            while history.last().is_some_and(|message| message.turn == turn) {
+                history.pop();
+            }
+            history.reverse();
+            return Ok((history, true));
+        }
+        chars += size;
+        history.push(codec::message(row)?);
+    }
+    history.reverse();
+    Ok((history, false))
+}
+
+/// The turn had its last attempt: failed, notified, a dead letter.
+fn exhaust(conn: &Connection, claim: &Claim, row: Row) -> Result<ClaimOutcome> {
+    let Row { seq, mut record, reply_address, .. } = row;
+    let attempts = record.attempts;
+    let cause = format!("failed after {attempts} attempts");
+    let end = TurnFinish {
+        outcome: Outcome::Failed,
+        reply: None,
+        error: Some(TurnError::new("crashed", cause.clone())),
+        usage: record.usage,
+    };
+    if !finish::end(conn, seq, &end, claim.at)? {
+        return Err(StoreError::Conflict("the turn has an outcome already".into()).into());
+    }
+    finish::withdraw(conn, record.id, claim.at)?;
+    // I4: each call gets its end. One that ran may have had its effect.
+    conn.prepare_cached(
+        "UPDATE calls SET ended_at = ?2, \
+         state = CASE state WHEN 'running' THEN 'unknown' ELSE 'interrupted' END \
+         WHERE turn_seq = ?1 AND state IN ('planned', 'waiting', 'running')",
+    )?
+    .execute(params![seq, codec::nanos(claim.at)])?;
+    let ended = JournalKind::Ended { finish: end.clone() };
+    let entry = JournalEntry { attempt: attempts.saturating_add(1), seq: 0, kind: ended };
+    commit::add_entry(conn, seq, &entry, claim.at)?;
+    let notice = NewOutbox {
+        id: OutboxId(record.id.0),
+        channel: record.channel.clone(),
+        address: reply_address,
+        payload: OutboxPayload::Notice {
+            turn: Some(record.id),
+            text: format!("your message could not be answered: it {cause}; send it again"),
+        },
+    };
+    outbox::add(conn, &notice, claim.at)?;
+    outbox::add_dead_turn(conn, &notice, record.envelope, attempts, &cause, claim.at)?;
+    record.state = TurnState::Ended;
+    record.outcome = Some(end.outcome);
+    record.error = end.error;
+    record.ended_at = Some(claim.at);
+    record.calls = codec::calls(conn, seq)?;
+    Ok(ClaimOutcome::Exhausted(Box::new(record)))
+}
