@@ -3,5 +3,7 @@
 pub mod channel;
 pub mod gateway;
 pub mod observe;
+pub mod policy;
 pub mod runtime;
 pub mod store;
+pub mod tool;

@@ -1,0 +1,211 @@
+//! The access gate: `evaluate_tool_access` of every tool call (R10; DESIGN.md, section 4.6).
+//!
+//! Pure but for path look-ups. The turn asks it when a call is prepared and once more right before the
+//! call starts, so that a setting, a link or a grant that changed meanwhile counts.
+
+mod command;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rookery_messages::approval::{Grant, Risk};
+use rookery_messages::ids::{ApprovalId, ConversationId};
+use rookery_messages::settings::{AutonomyLevel, RiskProfile};
+use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
+
+use super::paths::PathGate;
+use command::CommandVerdict;
+
+/// What the gate says of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It runs, by this authority.
+    Allowed(Authority),
+    /// A person has to say yes. The reason names the rule and its key.
+    NeedsApproval(String),
+    /// It does not run, whoever says yes. The reason names the rule and its key.
+    Blocked(String),
+}
+
+/// The gate's answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessDecision {
+    /// Whether it may run.
+    pub decision: Access,
+    /// How dangerous it is.
+    pub risk: Risk,
+}
+
+/// A call as the gate judges it.
+#[derive(Clone, Copy, Debug)]
+pub struct CallToJudge<'a> {
+    /// The tool's resolved name (V-D17).
+    pub tool: &'a str,
+    /// What it would do.
+    pub effects: &'a CallEffects,
+    /// Hash of the arguments as they will run ([`super::arguments::arguments_hash`]).
+    pub arguments_hash: &'a str,
+    /// The conversation it belongs to.
+    pub conversation_id: ConversationId,
+    /// A standing grant that may cover it; the gate checks that it does.
+    pub grant: Option<&'a Grant>,
+    /// The request by which a person approved exactly this call, if one did. It answers a question; it
+    /// lifts no block.
+    pub approval: Option<ApprovalId>,
+    /// Now: a grant ends.
+    pub now: Timestamp,
+}
+
+/// One agent's gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    profile: Arc<RiskProfile>,
+    workspace: PathBuf,
+    forbidden: Arc<[PathBuf]>,
+}
+
+impl Gate {
+    /// A gate for an agent with this profile and workspace. `forbidden` are the service's own paths
+    /// (configuration, data); those of the profile are added.
+    pub fn new(
+        profile: Arc<RiskProfile>,
+        workspace: impl Into<PathBuf>,
+        forbidden: &[PathBuf],
+    ) -> Self {
+        let workspace = workspace.into();
+        let forbidden = forbidden.iter().chain(&profile.forbidden_paths).cloned().collect();
+        Self { profile, workspace, forbidden }
+    }
+
+    /// All closed paths: what a call's context must carry.
+    pub fn forbidden_paths(&self) -> Arc<[PathBuf]> {
+        Arc::clone(&self.forbidden)
+    }
+
+    /// The agent's workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// Whether the lists admit a tool at all: the filter of what a model is shown (V-D1, V-D2).
+    pub fn admits(&self, tool: &str) -> bool {
+        self.listed(tool).is_ok()
+    }
+
+    /// Judges a call. Looks paths up, so it may wait for the file system, for nothing else.
+    pub fn evaluate(&self, call: &CallToJudge<'_>) -> AccessDecision {
+        let mut risk = risk(call.effects);
+        let decision = match self.judge(call, &mut risk) {
+            Ok(access) => access,
+            Err(reason) => Access::Blocked(reason),
+        };
+        AccessDecision { decision, risk }
+    }
+
+    fn judge(&self, call: &CallToJudge<'_>, risk: &mut Risk) -> Result<Access, String> {
+        self.listed(call.tool)?;
+        let paths = PathGate::open(&self.workspace, &self.forbidden).map_err(|e| e.to_string())?;
+        for path in call.effects.reads.iter().chain(&call.effects.writes) {
+            match paths.resolve(path) {
+                // What the file system refuses, the tool reports: that is no rule's business.
+                Ok(_) => {}
+                Err(e) if e.is_policy() => return Err(e.to_string()),
+                Err(_) => {}
+            }
+        }
+        let verdict = match &call.effects.command {
+            Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
+            None => None,
+        };
+        if self.profile.level == AutonomyLevel::Readonly
+            && call.effects.effects != Effects::ReadOnly
+        {
+            return Err(format!(
+                "tool `{}` changes things, and the risk profile's `level` is readonly",
+                call.tool
+            ));
+        }
+        if matches!(verdict, Some(CommandVerdict::Listed)) {
+            // The operator named this program, so that it is no longer an unknown.
+            *risk = (*risk).min(Risk::Medium);
+        }
+        self.ask_or_run(call, *risk, verdict)
+    }
+
+    /// What is left when nothing blocks: does it ask?
+    fn ask_or_run(
+        &self,
+        call: &CallToJudge<'_>,
+        risk: Risk,
+        verdict: Option<CommandVerdict>,
+    ) -> Result<Access, String> {
+        let tool = call.tool;
+        let contains = |list: &[String]| list.iter().any(|name| name == tool);
+        let always = contains(&self.profile.always_ask);
+        let full = self.profile.level == AutonomyLevel::Full;
+        let reason = match verdict {
+            _ if always => Some(format!("tool `{tool}` is in `always_ask`")),
+            Some(CommandVerdict::Listed) => None,
+            Some(CommandVerdict::Asks(why)) => Some(why),
+            Some(CommandVerdict::Unrestricted) if full => None,
+            Some(CommandVerdict::Unrestricted) => Some(
+                "shell commands ask unless they are plain and in `allowed_commands`".to_owned(),
+            ),
+            None if full || risk == Risk::Low => None,
+            None if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            None => Some(format!(
+                "tool `{tool}` is of {} risk, and the risk profile's `level` is supervised",
+                risk.as_str()
+            )),
+        };
+        let Some(reason) = reason else {
+            return Ok(Access::Allowed(Authority::Policy));
+        };
+        // At level full nothing is asked for its risk alone, so there is nothing to block instead.
+        if self.profile.block_high_risk && risk == Risk::High && !full {
+            return Err(format!("{reason}, it is of high risk, and `block_high_risk` is set"));
+        }
+        if let Some(approval) = call.approval {
+            return Ok(Access::Allowed(Authority::Approved { approval }));
+        }
+        match call.grant {
+            Some(grant) if !always && covers(grant, call) => {
+                Ok(Access::Allowed(Authority::Granted { grant: grant.id }))
+            }
+            _ => Ok(Access::NeedsApproval(reason)),
+        }
+    }
+
+    /// The lists of tools, on the resolved name.
+    fn listed(&self, tool: &str) -> Result<(), String> {
+        if self.profile.excluded_tools.iter().any(|name| name == tool) {
+            return Err(format!("tool `{tool}` is in the risk profile's `excluded_tools`"));
+        }
+        match &self.profile.allowed_tools {
+            Some(allowed) if !allowed.iter().any(|name| name == tool) => {
+                Err(format!("tool `{tool}` is not in the risk profile's `allowed_tools`"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How dangerous a call with these effects is. An idempotent one that reaches outside is a network write.
+fn risk(effects: &CallEffects) -> Risk {
+    match (effects.effects, effects.reach) {
+        (Effects::ReadOnly, _) => Risk::Low,
+        (Effects::Idempotent | Effects::Once, Reach::Workspace) => Risk::Medium,
+        (Effects::Idempotent | Effects::Once, Reach::Outside) => Risk::High,
+    }
+}
+
+/// Whether a grant names exactly this call, here and now (V-H5).
+fn covers(grant: &Grant, call: &CallToJudge<'_>) -> bool {
+    grant.tool == call.tool
+        && grant.arguments_hash == call.arguments_hash
+        && grant.conversation_id == call.conversation_id
+        && call.now < grant.expires_at
+}

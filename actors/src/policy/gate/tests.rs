@@ -1,0 +1,405 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use proptest::prelude::*;
+use rookery_messages::approval::Decider;
+use rookery_messages::ids::GrantId;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+
+const LEVELS: [AutonomyLevel; 3] =
+    [AutonomyLevel::Readonly, AutonomyLevel::Supervised, AutonomyLevel::Full];
+
+fn effects(effects: Effects, reach: Reach) -> CallEffects {
+    CallEffects { effects, reach, ..CallEffects::read_only() }
+}
+
+fn every_effect() -> Vec<(CallEffects, Risk)> {
+    vec![
+        (effects(Effects::ReadOnly, Reach::Workspace), Risk::Low),
+        (effects(Effects::ReadOnly, Reach::Outside), Risk::Low),
+        (effects(Effects::Idempotent, Reach::Workspace), Risk::Medium),
+        (effects(Effects::Once, Reach::Workspace), Risk::Medium),
+        (effects(Effects::Idempotent, Reach::Outside), Risk::High),
+        (effects(Effects::Once, Reach::Outside), Risk::High),
+        (CallEffects::unknown(), Risk::High),
+    ]
+}
+
+fn command(text: &str) -> CallEffects {
+    CallEffects { command: Some(text.to_owned()), ..CallEffects::unknown() }
+}
+
+fn profile(level: AutonomyLevel) -> RiskProfile {
+    RiskProfile { level, ..RiskProfile::default() }
+}
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// A gate on a workspace of its own.
+struct Asked {
+    _folder: TempDir,
+    gate: Gate,
+}
+
+impl Asked {
+    fn new(profile: RiskProfile) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let gate = Gate::new(Arc::new(profile), folder.path(), &[]);
+        Self { _folder: folder, gate }
+    }
+
+    fn call<'a>(tool: &'a str, effects: &'a CallEffects) -> CallToJudge<'a> {
+        CallToJudge {
+            tool,
+            effects,
+            arguments_hash: "hash",
+            conversation_id: ConversationId(Uuid::nil()),
+            grant: None,
+            approval: None,
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn ask(&self, tool: &str, effects: &CallEffects) -> Access {
+        self.gate.evaluate(&Self::call(tool, effects)).decision
+    }
+}
+
+fn grant() -> Grant {
+    Grant {
+        id: GrantId(Uuid::from_u128(7)),
+        conversation_id: ConversationId(Uuid::nil()),
+        tool: "t".to_owned(),
+        arguments_hash: "hash".to_owned(),
+        granted_by: Decider { who: "u".to_owned(), via: "cli".to_owned() },
+        granted_at: Timestamp::UNIX_EPOCH,
+        expires_at: Timestamp::from_second(100).expect("a time"),
+    }
+}
+
+fn short(access: &Access) -> &'static str {
+    match access {
+        Access::Allowed(_) => "allowed",
+        Access::NeedsApproval(_) => "asks",
+        Access::Blocked(_) => "blocked",
+    }
+}
+
+fn reason(access: Access) -> String {
+    match access {
+        Access::Blocked(reason) | Access::NeedsApproval(reason) => reason,
+        Access::Allowed(authority) => panic!("allowed by {authority:?}"),
+    }
+}
+
+// V-H1, V-H2, V-H3, R10: the whole table of section 4.6
+#[test]
+fn the_table_of_levels_and_risks_holds() {
+    for (effects, risk) in every_effect() {
+        for level in LEVELS {
+            for auto in [false, true] {
+                for block in [false, true] {
+                    let mut profile = profile(level);
+                    profile.block_high_risk = block;
+                    if auto {
+                        profile.auto_approve = names(&["t"]);
+                    }
+                    let asked = Asked::new(profile);
+                    let decision = asked.gate.evaluate(&Asked::call("t", &effects));
+                    let expected = match (level, risk) {
+                        (_, Risk::Low) | (AutonomyLevel::Full, _) => "allowed",
+                        (AutonomyLevel::Readonly, _) => "blocked",
+                        (AutonomyLevel::Supervised, Risk::Medium) if auto => "allowed",
+                        (AutonomyLevel::Supervised, Risk::High) if block => "blocked",
+                        (AutonomyLevel::Supervised, _) => "asks",
+                    };
+                    let case = format!("{effects:?} {level:?} auto={auto} block={block}");
+                    assert_eq!(short(&decision.decision), expected, "{case}");
+                    assert_eq!(decision.risk, risk, "{case}");
+                }
+            }
+        }
+    }
+}
+
+// V-H1, V-H4
+#[test]
+fn always_ask_beats_auto_approve_a_grant_and_full() {
+    let grant = grant();
+    for (effects, risk) in every_effect() {
+        for level in LEVELS {
+            let mut profile = profile(level);
+            profile.always_ask = names(&["t"]);
+            profile.auto_approve = names(&["t"]);
+            let asked = Asked::new(profile);
+            let call = CallToJudge { grant: Some(&grant), ..Asked::call("t", &effects) };
+            let expected = match (level, risk) {
+                (AutonomyLevel::Readonly, Risk::Medium | Risk::High) => "blocked",
+                _ => "asks",
+            };
+            let access = asked.gate.evaluate(&call).decision;
+            assert_eq!(short(&access), expected, "{effects:?} {level:?}");
+        }
+    }
+}
+
+// V-D1, V-D2, T5
+#[test]
+fn the_lists_of_tools_hold_at_every_level_whatever_else_admits_the_call() {
+    let grant = grant();
+    let cases = [
+        (None, names(&[]), true),
+        (None, names(&["t"]), false),
+        (Some(names(&["t"])), names(&["t"]), false),
+        (Some(names(&[])), names(&[]), false),
+        (Some(names(&["u"])), names(&[]), false),
+        (Some(names(&["t", "u"])), names(&["u"]), true),
+        (Some(names(&["T"])), names(&[]), false),
+    ];
+    for (allowed, excluded, admitted) in cases {
+        for level in LEVELS {
+            let mut profile = profile(level);
+            profile.allowed_tools = allowed.clone();
+            profile.excluded_tools = excluded.clone();
+            profile.auto_approve = names(&["t"]);
+            profile.always_ask = names(&["t"]);
+            let asked = Asked::new(profile);
+            assert_eq!(asked.gate.admits("t"), admitted, "{allowed:?} {excluded:?}");
+            let effects = CallEffects::read_only();
+            let approval = Some(ApprovalId(Uuid::nil()));
+            let call = CallToJudge { grant: Some(&grant), approval, ..Asked::call("t", &effects) };
+            let access = asked.gate.evaluate(&call).decision;
+            assert_eq!(matches!(access, Access::Blocked(_)), !admitted, "{allowed:?} {excluded:?}");
+        }
+    }
+}
+
+// V-H5, I7
+#[test]
+fn a_grant_covers_exactly_its_call_in_its_conversation_while_it_lasts() {
+    let asked = Asked::new(profile(AutonomyLevel::Supervised));
+    let effects = CallEffects::unknown();
+    let given = grant();
+    let covered = CallToJudge { grant: Some(&given), ..Asked::call("t", &effects) };
+    assert_eq!(
+        asked.gate.evaluate(&covered).decision,
+        Access::Allowed(Authority::Granted { grant: given.id })
+    );
+    let late = CallToJudge { now: given.expires_at, ..covered };
+    let elsewhere = CallToJudge { conversation_id: ConversationId(Uuid::max()), ..covered };
+    let otherwise = CallToJudge { arguments_hash: "other", ..covered };
+    let another = CallToJudge { tool: "u", ..covered };
+    for call in [late, elsewhere, otherwise, another] {
+        assert_eq!(short(&asked.gate.evaluate(&call).decision), "asks", "{call:?}");
+    }
+}
+
+// V-G6, I7
+#[test]
+fn an_approval_answers_a_question_and_lifts_no_block() {
+    let approval = ApprovalId(Uuid::from_u128(3));
+    let effects = CallEffects::unknown();
+    let call = CallToJudge { approval: Some(approval), ..Asked::call("t", &effects) };
+    let asked = Asked::new(profile(AutonomyLevel::Supervised));
+    assert_eq!(
+        asked.gate.evaluate(&call).decision,
+        Access::Allowed(Authority::Approved { approval })
+    );
+    let mut blocking = profile(AutonomyLevel::Supervised);
+    blocking.block_high_risk = true;
+    assert_eq!(short(&Asked::new(blocking).gate.evaluate(&call).decision), "blocked");
+    let readonly = Asked::new(profile(AutonomyLevel::Readonly));
+    assert_eq!(short(&readonly.gate.evaluate(&call).decision), "blocked");
+    // Where nothing asks, policy is the authority.
+    let full = Asked::new(profile(AutonomyLevel::Full));
+    assert_eq!(full.gate.evaluate(&call).decision, Access::Allowed(Authority::Policy));
+}
+
+// V-H1, A099
+#[test]
+fn paths_outside_and_forbidden_paths_block_at_every_level() {
+    for level in LEVELS {
+        let mut profile = profile(level);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let ws = folder.path().join("ws");
+        fs::create_dir_all(ws.join("closed")).expect("a folder");
+        symlink(ws.join("closed"), ws.join("link")).expect("a link");
+        profile.forbidden_paths = vec![ws.join("closed")];
+        let own = folder.path().join("ws/own.db");
+        let gate = Gate::new(Arc::new(profile), &ws, std::slice::from_ref(&own));
+        assert_eq!(gate.forbidden_paths().len(), 2);
+        let decide = |path: &str| {
+            let reads = vec![path.to_owned()];
+            let effects = CallEffects { reads, ..CallEffects::read_only() };
+            gate.evaluate(&Asked::call("t", &effects)).decision
+        };
+        for (path, key) in [
+            ("closed/x", "`forbidden_paths`"),
+            ("link/x", "`forbidden_paths`"),
+            ("own.db", "`forbidden_paths`"),
+            ("../x", "`workspace`"),
+            ("/etc/passwd", "`workspace`"),
+        ] {
+            let access = decide(path);
+            assert_eq!(short(&access), "blocked", "{path} {level:?}");
+            assert!(reason(access).contains(key), "{path}");
+        }
+        // That nothing is there is the tool's to say.
+        assert_eq!(short(&decide("nothing/here")), "allowed");
+    }
+}
+
+// A092: every refusal names its rule and key
+#[test]
+fn every_reason_names_its_key() {
+    type Change = fn(&mut RiskProfile);
+    let cases: [(Change, &str); 5] = [
+        (|p| p.excluded_tools = names(&["t"]), "`excluded_tools`"),
+        (|p| p.allowed_tools = Some(vec![]), "`allowed_tools`"),
+        (|p| p.level = AutonomyLevel::Readonly, "`level`"),
+        (|p| p.block_high_risk = true, "`block_high_risk`"),
+        (|p| p.always_ask = names(&["t"]), "`always_ask`"),
+    ];
+    for (change, key) in cases {
+        let mut profile = profile(AutonomyLevel::Supervised);
+        change(&mut profile);
+        let reason = reason(Asked::new(profile).ask("t", &CallEffects::unknown()));
+        assert!(reason.contains(key), "{key}: {reason}");
+    }
+}
+
+// V-M14, V-M15, A089, A091, A092
+#[test]
+fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
+    use AutonomyLevel::{Full, Readonly, Supervised};
+    let cases: [(AutonomyLevel, Option<&[&str]>, &str, &str); 30] = [
+        (Supervised, None, "ls", "asks"),
+        (Supervised, None, "ls; id", "asks"),
+        (Full, None, "ls; id", "allowed"),
+        (Readonly, None, "ls", "blocked"),
+        (Supervised, Some(&["ls"]), "ls -la", "allowed"),
+        (Full, Some(&["ls"]), "ls -la", "allowed"),
+        (Readonly, Some(&["ls"]), "ls", "blocked"),
+        (Supervised, Some(&["ls"]), "id", "blocked"),
+        (Full, Some(&["ls"]), "id", "blocked"),
+        (Supervised, Some(&["ls"]), "/tmp/ls", "blocked"),
+        (Supervised, Some(&["ls"]), "./ls", "blocked"),
+        (Supervised, Some(&["ls"]), "ls | sh", "asks"),
+        (Supervised, Some(&["ls"]), "ls $(id)", "asks"),
+        (Supervised, Some(&["ls"]), "ls\u{200b}", "asks"),
+        (Full, Some(&["ls"]), "ls; id", "asks"),
+        (Readonly, Some(&["ls"]), "ls; id", "blocked"),
+        (Supervised, Some(&[]), "ls", "blocked"),
+        (Full, Some(&[]), "ls; id", "blocked"),
+        (Supervised, Some(&["*"]), "date", "allowed"),
+        (Supervised, Some(&["*"]), "date; id", "asks"),
+        (Supervised, Some(&["*"]), "sh -c id", "asks"),
+        (Supervised, Some(&["*", "sh"]), "sh -c id", "allowed"),
+        (Full, Some(&["*"]), "date", "allowed"),
+        (Full, Some(&["*"]), "nohup firefox &", "allowed"),
+        (Full, Some(&["*"]), "ls x 2>/dev/null", "allowed"),
+        (Supervised, Some(&["cat"]), "cat /etc/passwd", "asks"),
+        (Supervised, Some(&["cat"]), "cat ../x", "asks"),
+        (Supervised, Some(&["cat"]), "cat --file=/etc/x", "asks"),
+        (Supervised, Some(&["cat"]), "cat notes/a.md", "allowed"),
+        (Supervised, Some(&["echo"]), "echo 'a; b'", "allowed"),
+    ];
+    for (level, list, text, expected) in cases {
+        let mut profile = profile(level);
+        profile.allowed_commands = list.map(names);
+        let access = Asked::new(profile).ask("shell", &command(text));
+        assert_eq!(short(&access), expected, "{level:?} {list:?} {text:?}: {access:?}");
+        if expected == "blocked" {
+            let reason = reason(access);
+            assert!(
+                reason.contains("`allowed_commands`") || reason.contains("`level`"),
+                "{reason}"
+            );
+        }
+    }
+}
+
+// V-H4
+#[test]
+fn always_ask_holds_for_listed_commands_and_block_high_risk_for_others() {
+    let mut asking = profile(AutonomyLevel::Full);
+    asking.allowed_commands = Some(names(&["*"]));
+    asking.always_ask = names(&["shell"]);
+    assert_eq!(short(&Asked::new(asking).ask("shell", &command("date"))), "asks");
+    let mut blocking = profile(AutonomyLevel::Supervised);
+    blocking.allowed_commands = Some(names(&["date"]));
+    blocking.block_high_risk = true;
+    let asked = Asked::new(blocking);
+    assert_eq!(short(&asked.ask("shell", &command("date"))), "allowed");
+    assert_eq!(short(&asked.ask("shell", &command("date; id"))), "blocked");
+}
+
+// V-M15, V-M17, A099
+#[test]
+fn a_command_that_writes_out_a_forbidden_path_is_blocked_at_every_level() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ws = folder.path().join("ws");
+    fs::create_dir_all(ws.join("sub")).expect("a folder");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(data.join("token"), "t").expect("a file");
+    symlink(&data, ws.join("link")).expect("a link");
+    let mut profile = profile(AutonomyLevel::Full);
+    profile.allowed_commands = Some(names(&["*"]));
+    let gate = Gate::new(Arc::new(profile), &ws, std::slice::from_ref(&data));
+    let decide = |text: &str, reads: &[&str]| {
+        let effects = CallEffects { reads: names(reads), ..command(text) };
+        gate.evaluate(&Asked::call("shell", &effects)).decision
+    };
+    let absolute = format!("cat <{}/token|wc", data.display());
+    for text in [
+        &absolute,
+        "cat ../data/token",
+        "cat link/token",
+        "tar cf x --directory=link",
+        "tar -Clink x",
+    ] {
+        assert_eq!(short(&decide(text, &[])), "blocked", "{text}");
+    }
+    assert_eq!(short(&decide("cat ../../data/token", &["sub"])), "blocked");
+    assert_eq!(short(&decide("cat ../sub/x", &["sub"])), "allowed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    // A089: below full, nothing that a shell would have to interpret runs unasked
+    #[test]
+    fn what_is_not_plain_never_runs_unasked(text in "(ls|echo| |;|&|\\||\\$|`|\\(|\\)|<|>|\\*|'|\"|\\\\|\n|a|/|\\.|\u{200b}){1,12}") {
+        let mut profile = profile(AutonomyLevel::Supervised);
+        profile.allowed_commands = Some(names(&["ls", "echo"]));
+        let access = Asked::new(profile).ask("shell", &command(&text));
+        if matches!(access, Access::Allowed(_)) {
+            let words = crate::policy::shell::plain_words(&text);
+            prop_assert!(words.is_some_and(|words| words[0] == "ls" || words[0] == "echo"), "{:?}", text);
+        }
+    }
+
+    // V-H2
+    #[test]
+    fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..7, lists in any::<[bool; 4]>()) {
+        let (effects, risk) = every_effect().swap_remove(which);
+        let [auto, block, always, granted] = lists;
+        let mut profile = profile(AutonomyLevel::Readonly);
+        if auto { profile.auto_approve = names(&["t"]); }
+        if always { profile.always_ask = names(&["t"]); }
+        profile.block_high_risk = block;
+        let grant = grant();
+        let call = CallToJudge {
+            grant: granted.then_some(&grant),
+            approval: granted.then_some(ApprovalId(Uuid::nil())),
+            ..Asked::call("t", &effects)
+        };
+        let blocked = matches!(Asked::new(profile).gate.evaluate(&call).decision, Access::Blocked(_));
+        prop_assert_eq!(blocked, risk != Risk::Low);
+    }
+}

@@ -1,0 +1,58 @@
+//! The built-in tools.
+
+mod args;
+mod edit;
+mod files;
+mod glob;
+mod list;
+mod read;
+mod search;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod time;
+mod wait;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
+use rookery_messages::time::Clock;
+use rookery_messages::tool::{Tool, ToolSpec};
+use serde_json::{Value, json};
+
+use super::registry::Registry;
+
+/// All built-in tools. `clock` is what `time` reads.
+pub fn builtin_registry(clock: Arc<dyn Clock>) -> Registry {
+    let tools: [Arc<dyn Tool>; 9] = [
+        Arc::new(search::ContentSearch::new()),
+        Arc::new(edit::FileEdit::new()),
+        Arc::new(list::FileList::new()),
+        Arc::new(read::FileRead::new()),
+        Arc::new(write::FileWrite::new()),
+        Arc::new(glob::GlobSearch::new()),
+        Arc::new(shell::Shell::new()),
+        Arc::new(time::Time::new(clock)),
+        Arc::new(wait::Wait::new()),
+    ];
+    let mut registry = Registry::new();
+    for tool in tools {
+        let added = registry.insert(tool);
+        debug_assert_eq!(added, Ok(()), "built-in names are valid and differ");
+    }
+    registry
+}
+
+/// A spec whose parameters are an object with these properties.
+fn spec(name: &str, description: &str, properties: Value, required: &[&str]) -> Arc<ToolSpec> {
+    Arc::new(ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+        }),
+    })
+}

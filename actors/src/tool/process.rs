@@ -1,0 +1,141 @@
+//! Process groups that tools start: recorded before they act, ended as a whole, found again after a crash
+//! (A128, A129).
+//!
+//! A group is ended by what the kernel says of it, not by what we remember: members are looked up in
+//! `/proc`. A process that left its group is still found by the mark in its environment.
+
+mod group;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::time::Duration;
+
+use rookery_messages::ids::CallId;
+use rookery_messages::tool::ProcessRecord;
+use rustix::process::{Pid, Signal};
+use tokio::time::Instant;
+
+pub use group::{Launch, ProcessGroup, StartError};
+use scan::{Mark, Member};
+
+/// The variable that marks every process a call starts, with the call's id as its value.
+pub const CALL_VARIABLE: &str = "ROOKERY_CALL";
+
+/// How long survivors of a former life may take to end by themselves.
+const SURVIVOR_GRACE: Duration = Duration::from_secs(1);
+/// How long killed processes may take to go. Only the kernel can delay that.
+const KILL_WAIT: Duration = Duration::from_secs(2);
+
+/// The id of this boot of the machine: start times and process ids mean nothing across boots.
+pub fn boot_id() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// When a process started, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
+pub fn process_start_ticks(pid: i32) -> io::Result<u64> {
+    scan::stat(pid).map(|stat| stat.start_ticks)
+}
+
+/// Ends the groups of a former life that are still there, and says which they were (A129).
+///
+/// A group counts as ours only if the machine was not booted since and either its leader lives and
+/// started at the recorded moment, or the leader is gone and a process carries the call's mark. Others
+/// are never touched, whatever their ids.
+pub async fn end_survivors(records: &[ProcessRecord]) -> Vec<ProcessRecord> {
+    let Ok(boot) = boot_id() else { return Vec::new() };
+    let ours = records.iter().filter(|record| record.boot_id == boot);
+    let ends = ours.map(async |record| {
+        let target = Target::of_record(record)?;
+        (!target.members().await.is_empty()).then_some(())?;
+        target.end(SURVIVOR_GRACE).await.ok()?;
+        Some(record.clone())
+    });
+    futures_util::future::join_all(ends).await.into_iter().flatten().collect()
+}
+
+/// The processes of one call.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    /// The group, as long as its id is surely still its own.
+    group: Option<Pid>,
+    call: CallId,
+}
+
+/// Processes that would not go.
+#[derive(Debug, thiserror::Error)]
+#[error("{left} of the command's processes could not be ended")]
+pub struct NotEnded {
+    left: usize,
+}
+
+impl Target {
+    /// The processes a record stands for. None if it can be no record of ours: to signal "group" 0, 1 or
+    /// less would be to signal everybody (`kill(2)`).
+    fn of_record(record: &ProcessRecord) -> Option<Self> {
+        let group = (record.pgid > 1).then(|| Pid::from_raw(record.pgid))??;
+        match scan::stat(record.pgid) {
+            Ok(leader) if leader.start_ticks == record.start_ticks => {
+                Some(Self { group: Some(group), call: record.call })
+            }
+            // Taken by another process, or without a leader: only the marked ones are surely ours.
+            _ => Some(Self { group: None, call: record.call }),
+        }
+    }
+
+    /// Who of them lives. Zombies don't: they only wait to be reaped.
+    async fn members(self) -> Vec<Member> {
+        let mark = Mark { group: self.group, call: self.call };
+        tokio::task::spawn_blocking(move || scan::members(&mark)).await.unwrap_or_default()
+    }
+
+    /// Asks them to end, and after `grace` makes them. Returns once none lives.
+    async fn end(self, grace: Duration) -> Result<(), NotEnded> {
+        let members = self.members().await;
+        if members.is_empty() {
+            return Ok(());
+        }
+        self.signal(&members, Signal::TERM);
+        // A stopped process takes no signal but this one.
+        self.signal(&members, Signal::CONT);
+        let left = self.wait_gone(grace, None).await;
+        if left == 0 {
+            return Ok(());
+        }
+        match self.wait_gone(KILL_WAIT, Some(Signal::KILL)).await {
+            0 => Ok(()),
+            left => Err(NotEnded { left }),
+        }
+    }
+
+    /// Looks until none lives or the time is over, signalling before each look. Says how many are left.
+    async fn wait_gone(self, limit: Duration, signal: Option<Signal>) -> usize {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let members = self.members().await;
+            if members.is_empty() || (signal.is_none() && Instant::now() >= deadline) {
+                return members.len();
+            }
+            if let Some(signal) = signal {
+                if Instant::now() >= deadline {
+                    return members.len();
+                }
+                self.signal(&members, signal);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(80));
+        }
+    }
+
+    /// Errors mean that a process is gone already, or not ours to signal: the next look tells.
+    fn signal(self, members: &[Member], signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+        for member in members.iter().filter(|member| !member.in_group) {
+            scan::signal_marked(member.pid, self.call, signal);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! One process group: started through a gate, watched, ended, reaped.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_messages::ids::CallId;
+use rookery_messages::store::StoreError;
+use rookery_messages::tool::{ProcessLedger, ProcessRecord};
+use rustix::process::{Pid, Signal as Kill, WaitId, WaitIdOptions, WaitOptions};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_ticks};
+
+/// Waits for a line, then becomes the command. If we die first the pipe closes and nothing is run, so
+/// that no command acts unrecorded (A129).
+const GATE: &str = r#"read -r _ && exec "$@" </dev/null"#;
+
+/// What to start.
+pub struct Launch {
+    /// Program and arguments; the program is looked for in `PATH` of `environment`.
+    pub argv: Vec<OsString>,
+    /// The folder to start in, by its handle.
+    pub folder: Arc<OwnedFd>,
+    /// All of its environment, but for the mark.
+    pub environment: Vec<(String, OsString)>,
+    /// The call it is for.
+    pub call: CallId,
+    /// Where it is recorded.
+    pub ledger: Arc<dyn ProcessLedger>,
+}
+
+/// Why a command was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system refused.
+    #[error("the command can't be started: {0}")]
+    Spawn(#[from] io::Error),
+    /// It could not be recorded.
+    #[error("the command was not run, because it could not be recorded: {0}")]
+    Record(#[from] StoreError),
+}
+
+/// A group whose leader is our child. Dropped, it is killed.
+pub struct ProcessGroup {
+    // First: it must act before the child is given up. Until the leader is reaped nobody gets its id.
+    guard: KillOnDrop,
+    child: Child,
+    /// Tells that some child of ours ended.
+    child_ended: Signal,
+    record: ProcessRecord,
+    ledger: Arc<dyn ProcessLedger>,
+}
+
+/// Sends SIGKILL to a group unless told that it is gone (I6).
+struct KillOnDrop {
+    group: Pid,
+    armed: bool,
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if self.armed {
+            let _ = rustix::process::kill_process_group(self.group, Kill::KILL);
+        }
+    }
+}
+
+/// A group that waits at its gate. Nothing of the command ran yet.
+struct Waiting {
+    group: ProcessGroup,
+    gate: ChildStdin,
+}
+
+impl ProcessGroup {
+    /// Starts a command in a group of its own, recorded before it acts. Its standard input is empty; its
+    /// output and errors come, in their order, from the pipe.
+    pub async fn start(launch: Launch) -> Result<(Self, pipe::Receiver), StartError> {
+        let (output, writer) = io::pipe()?;
+        let output = pipe::Receiver::from_owned_fd(output.into())?;
+        let Waiting { group, mut gate } = Self::spawn(&launch, writer)?;
+        // A failure from here on drops the group, which kills it at its gate.
+        group.ledger.started(group.record.clone()).await?;
+        // The leader can only be gone if somebody killed it; its exit tells.
+        let _ = gate.write_all(b"\n").await;
+        Ok((group, output))
+    }
+
+    fn spawn(launch: &Launch, writer: io::PipeWriter) -> io::Result<Waiting> {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", GATE, "sh"])
+            .args(&launch.argv)
+            .env_clear()
+            .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+            .env(CALL_VARIABLE, launch.call.to_string())
+            // By the handle that was judged: a path could lead elsewhere by now.
+            .current_dir(format!("/proc/self/fd/{}", launch.folder.as_raw_fd()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::from(writer.try_clone()?))
+            .stderr(Stdio::from(writer))
+            .process_group(0)
+            .kill_on_drop(true);
+        // Listened to before there is anything to hear.
+        let child_ended = signal(SignalKind::child())?;
+        let mut child = command.spawn()?;
+        // It holds the pipe's writing end, which would keep the pipe open.
+        drop(command);
+        let gone = || io::Error::other("it was ended by somebody else");
+        let pgid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(gone)?;
+        let group = Pid::from_raw(pgid).ok_or_else(gone)?;
+        let guard = KillOnDrop { group, armed: true };
+        let gate = child.stdin.take().ok_or_else(gone)?;
+        let start_ticks = process_start_ticks(pgid)?;
+        let record = ProcessRecord { boot_id: boot_id()?, pgid, start_ticks, call: launch.call };
+        let ledger = Arc::clone(&launch.ledger);
+        Ok(Waiting { group: Self { guard, child, child_ended, record, ledger }, gate })
+    }
+
+    /// Resolves when the leader has ended. It is not reaped yet, so that its id stays taken.
+    pub async fn leader_exited(&mut self) {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        // An error would mean that it is no child of ours any more, so it has ended, too.
+        while let Ok(None) = rustix::process::waitid(WaitId::Pid(self.guard.group), look) {
+            if self.child_ended.recv().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Ends what lives of the group, makes sure that none does, reaps it, and takes it off the record.
+    /// Gives the leader's status.
+    pub async fn end(mut self, grace: Duration) -> Result<ExitStatus, NotEnded> {
+        let target = Target { group: Some(self.guard.group), call: self.record.call };
+        // On failure the record stays: the next life tries again.
+        target.end(grace).await?;
+        let reaped = tokio::time::timeout(KILL_WAIT, self.child.wait()).await;
+        let Ok(Ok(status)) = reaped else { return Err(NotEnded { left: 1 }) };
+        self.guard.armed = false;
+        // Where orphans are given to us (as the first process of a container) they are ours to reap.
+        while let Ok(Some(_)) = rustix::process::waitpgid(self.guard.group, WaitOptions::NOHANG) {}
+        self.ledger.ended(self.record.clone()).await;
+        Ok(status)
+    }
+}
