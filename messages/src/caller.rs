@@ -1,14 +1,14 @@
-//! Who calls the API, as the gateway found out. Handlers find it in the request's extensions.
+//! Who asks: put into each request by the gateway's authentication, read by whoever must judge it.
 
 use crate::settings::AuthRole;
 
-/// An authenticated caller.
+/// The authenticated caller of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The token's name, or `local` for a loopback caller without a token.
+    /// The token's name; `local` for a loopback caller without a token.
     pub name: String,
-    /// What the caller may do.
+    /// What it may do.
     pub role: AuthRole,
-    /// The surface: `admin`, `api`, `ws`, `webhook`.
+    /// By which surface: `http`, `ws`, `cli` …
     pub via: String,
 }

@@ -182,8 +182,7 @@ fn rejection() -> TurnEventKind {
 }
 
 /// What a client reads whose message found the queue full.
-pub const QUEUE_FULL: &str =
-    "too many messages of this conversation wait already, so this one was not taken; send it again later";
+pub const QUEUE_FULL: &str = "too many messages of this conversation wait already, so this one was not taken; send it again later";
 
 /// Why a message was not taken by its intake.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -7,6 +7,8 @@ pub mod intake;
 pub mod pull;
 pub mod scope;
 pub mod sender;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod text;
 pub mod webhook;
 

@@ -198,9 +198,9 @@ impl SenderState {
         self.again = false;
         let (store, channel) = (self.args.store.clone(), self.args.adapter.id().clone());
         let (now, limit) = (ctx.world().now(), u32::try_from(room).unwrap_or(u32::MAX));
-        ctx.task(async move {
-            Some(SenderMsg::Claimed(store.claim_outbox(channel, now, limit).await))
-        });
+        ctx.task(
+            async move { Some(SenderMsg::Claimed(store.claim_outbox(channel, now, limit).await)) },
+        );
     }
 
     fn claimed(&mut self, ctx: &mut Ctx<Sender>, rows: Vec<OutboxRow>) {

@@ -45,6 +45,11 @@ impl TextError {
     }
 }
 
+/// Whether a text can be a JSON object. Our types would be read from arrays too, which nobody means.
+pub fn is_object(text: &str) -> bool {
+    !text.trim_start().starts_with(['[', '"'])
+}
+
 fn bounded(field: &'static str, text: &str, limit: usize) -> Result<(), TextError> {
     let length = text.chars().count();
     if length > limit {

@@ -3,6 +3,7 @@
 use rookery_messages::caller::Caller;
 use rookery_messages::ids::ChannelId;
 use rookery_messages::settings::AuthRole;
+use rookery_messages::store::ConversationRow;
 use rookery_messages::turn::TurnRecord;
 
 use super::auth::LOOPBACK;
@@ -58,6 +59,23 @@ impl View {
         }
     }
 
+    /// A conversation as the caller knows it; none if it isn't the caller's to see.
+    pub fn conversation(
+        &self,
+        shared: &Shared,
+        mut row: ConversationRow,
+    ) -> Option<ConversationRow> {
+        if !self.sees(shared, &row.channel, &row.conversation) {
+            return None;
+        }
+        if let Self::Own(owner) = self
+            && let Some(name) = scope::of_owner(owner, &row.conversation)
+        {
+            row.conversation = name.to_owned();
+        }
+        Some(row)
+    }
+
     /// The turn as the caller knows it; none if it isn't the caller's to see.
     pub fn turn(&self, shared: &Shared, mut turn: TurnRecord) -> Option<TurnRecord> {
         if !self.sees(shared, &turn.channel, &turn.conversation) {
@@ -77,6 +95,7 @@ pub(super) fn require(caller: &Caller, least: AuthRole) -> Result<(), ApiError> 
     if caller.role >= least {
         return Ok(());
     }
-    let message = format!("role {} does not suffice, this needs {}", caller.role.as_str(), least.as_str());
+    let message =
+        format!("role {} does not suffice, this needs {}", caller.role.as_str(), least.as_str());
     Err(ApiError::forbidden(message))
 }

@@ -13,6 +13,7 @@ use rookery_messages::exit::{ActorError, StopReason};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, ConnectionArgs, Terms};
 use super::deps::{GatewayDeps, Shared};
@@ -67,7 +68,10 @@ pub struct GatewayArgs {
     pub listener: Arc<TcpListener>,
 }
 
-/// The actor. Its mailbox should hold some hundred messages.
+/// The capacity its mailbox needs: a connection's task keeps the place of the message it came by.
+pub const MAILBOX: usize = serve::MAX_HTTP + 256;
+
+/// The actor.
 pub struct Gateway;
 
 /// What it knows.
@@ -85,8 +89,9 @@ impl Supervised for Gateway {
     type State = GatewayState;
 
     fn start(ctx: &mut Ctx<Self>, args: GatewayArgs) -> Result<GatewayState, ActorError> {
-        let unusable =
-            |error: std::io::Error| ActorError::transient(format!("the listener is unusable: {error}"));
+        let unusable = |error: std::io::Error| {
+            ActorError::transient(format!("the listener is unusable: {error}"))
+        };
         let local = args.listener.local_addr().map_err(unusable)?;
         let listener = args.listener.try_clone().map_err(unusable)?;
         let shared = Arc::new(Shared {
@@ -131,7 +136,8 @@ impl Supervised for Gateway {
                 }
                 let Upgraded { socket, terms, place } = *upgraded;
                 let name = ctx.world().ids.next().to_string();
-                let args = ConnectionArgs { shared: Arc::clone(&state.shared), socket, terms, place };
+                let args =
+                    ConnectionArgs { shared: Arc::clone(&state.shared), socket, terms, place };
                 if let Err(error) = ctx.spawn::<Connection>(SpawnSpec::new(name), args).await {
                     tracing::warn!(%error, "a WebSocket connection could not be taken");
                 }

@@ -8,7 +8,7 @@ use rookery_messages::approval::Decider;
 use rookery_messages::caller::Caller;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::OutboxId;
-use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter, Ledger};
+use rookery_messages::store::{AuditRow, CrashRow, DeadLetter, Ledger};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -88,9 +88,7 @@ pub(super) async fn crashes(
 }
 
 /// `GET /admin/v1/ledger`.
-pub(super) async fn ledger(
-    State(shared): State<Arc<Shared>>,
-) -> Result<Json<Ledger>, ApiError> {
+pub(super) async fn ledger(State(shared): State<Arc<Shared>>) -> Result<Json<Ledger>, ApiError> {
     Ok(Json(shared.deps.store.ledger().await?))
 }
 
@@ -100,12 +98,4 @@ pub(super) async fn audit(
     ApiQuery(limit): ApiQuery<Limit>,
 ) -> Result<Json<Vec<AuditRow>>, ApiError> {
     Ok(Json(shared.deps.store.audit_rows(limit.get()).await?))
-}
-
-/// `GET /admin/v1/conversations`: newest first.
-pub(super) async fn conversations(
-    State(shared): State<Arc<Shared>>,
-    ApiQuery(limit): ApiQuery<Limit>,
-) -> Result<Json<Vec<ConversationRow>>, ApiError> {
-    Ok(Json(shared.deps.store.conversations(limit.get()).await?))
 }

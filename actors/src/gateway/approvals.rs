@@ -96,9 +96,9 @@ pub(super) fn decision(
         (_, Some(_)) => Err(bad("`replacement` goes only with `replace`")),
         (Word::Approve, None) => Ok(Decision::Approve),
         (Word::Always, None) => Ok(Decision::Always),
-        (Word::Deny, None) => {
-            Ok(Decision::Deny { reason: reason.map(|text| crate::policy::display::clean_replacement(&text)) })
-        }
+        (Word::Deny, None) => Ok(Decision::Deny {
+            reason: reason.map(|text| crate::policy::display::clean_replacement(&text)),
+        }),
     }
 }
 

@@ -173,8 +173,7 @@ fn need(method: &Method, path: &str) -> Need {
         return Need::Webhook;
     }
     if let Some(admin) = path.strip_prefix("/admin") {
-        let reads = matches!(*method, Method::GET | Method::HEAD)
-            || admin == "/v1/receipts/verify";
+        let reads = matches!(*method, Method::GET | Method::HEAD) || admin == "/v1/receipts/verify";
         return Need::Role(if reads {
             AuthRole::Viewer
         } else if operator_may(admin) {
@@ -207,7 +206,10 @@ pub(super) async fn authenticate(
             next.run(request).await
         }
         Err(error) => {
-            refused(&shared, if error.status == StatusCode::UNAUTHORIZED { "token" } else { "role" });
+            refused(
+                &shared,
+                if error.status == StatusCode::UNAUTHORIZED { "token" } else { "role" },
+            );
             error.into_response()
         }
     }

@@ -136,6 +136,8 @@ pub struct ConnectionState {
     conversation: Option<ConversationId>,
     waiting: VecDeque<(String, Inbound)>,
     handing_in: bool,
+    /// It has sent a frame.
+    heard: bool,
     turns: VecDeque<TurnId>,
 }
 
@@ -160,6 +162,7 @@ impl Supervised for Connection {
             conversation: None,
             waiting: VecDeque::new(),
             handing_in: false,
+            heard: false,
             turns: VecDeque::new(),
         })
     }
@@ -228,6 +231,10 @@ impl ConnectionState {
     }
 
     fn frame(&mut self, ctx: &mut Ctx<Connection>, frame: ClientFrame) {
+        let first = !std::mem::replace(&mut self.heard, true);
+        if first && !matches!(frame, ClientFrame::Resume { .. }) {
+            self.say(ctx, Out::Go);
+        }
         match frame {
             ClientFrame::Message { id, text } => self.message(ctx, id, text),
             ClientFrame::Steer { text } => self.steer(ctx, text),
@@ -287,10 +294,13 @@ impl ConnectionState {
                 }
                 if outcome.duplicate {
                     // Only whoever sent it again is told; the conversation has heard it before.
-                    self.say(ctx, Out::Frame(json!({
-                        "type": "accepted", "turn": envelope.turn, "id": settled.id,
-                        "duplicate": true,
-                    })));
+                    self.say(
+                        ctx,
+                        Out::Frame(json!({
+                            "type": "accepted", "turn": envelope.turn, "id": settled.id,
+                            "duplicate": true,
+                        })),
+                    );
                     if let Some(record) = settled.record.filter(|r| r.state == TurnState::Ended) {
                         let seq = self.shared.deps.hub.next_seq(record.conversation_id);
                         let frame = frames::ended(&record, seq.saturating_sub(1));

@@ -7,7 +7,7 @@ use axum::{Extension, Json};
 use rookery_messages::caller::Caller;
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::ids::ChannelId;
-use rookery_messages::store::StoredMessage;
+use rookery_messages::store::{ConversationRow, StoredMessage};
 use rookery_messages::time::rfc3339_millis;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,6 +24,20 @@ use super::turns::{DEFAULT_LIMIT, MAX_LIMIT};
 pub(super) struct Params {
     #[serde(default)]
     limit: Option<u32>,
+}
+
+/// `GET /v1/conversations` and `/admin/v1/conversations`: newest first, what the caller may see.
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    ApiQuery(params): ApiQuery<Params>,
+) -> Result<Json<Vec<ConversationRow>>, ApiError> {
+    let view = View::of(&caller);
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let read = if view == View::All { limit } else { MAX_LIMIT };
+    let found = shared.deps.store.conversations(read).await?;
+    let shown = found.into_iter().filter_map(|row| view.conversation(&shared, row));
+    Ok(Json(shown.take(limit as usize).collect()))
 }
 
 /// `GET /v1/conversations/<channel>/<conversation>/messages`: the newest, oldest first.

@@ -28,7 +28,7 @@ pub struct ApiError {
     /// When to try again, in seconds.
     pub retry_after: Option<u64>,
     /// Further fields of the body, beside `error`.
-    pub details: serde_json::Map<String, Value>,
+    pub details: Option<Box<serde_json::Map<String, Value>>>,
 }
 
 impl ApiError {
@@ -40,7 +40,7 @@ impl ApiError {
             message: message.into(),
             hint: None,
             retry_after: None,
-            details: serde_json::Map::new(),
+            details: None,
         }
     }
 
@@ -61,7 +61,7 @@ impl ApiError {
     /// With another field beside `error`.
     #[must_use]
     pub fn detail(mut self, key: &str, value: Value) -> Self {
-        self.details.insert(key.to_owned(), value);
+        self.details.get_or_insert_default().insert(key.to_owned(), value);
         self
     }
 
@@ -88,7 +88,7 @@ impl ApiError {
         }
         let mut body = serde_json::Map::new();
         body.insert("error".to_owned(), error);
-        body.extend(self.details.clone());
+        body.extend(self.details.as_deref().cloned().unwrap_or_default());
         Value::Object(body)
     }
 
@@ -100,7 +100,9 @@ impl ApiError {
         let error = Self::new(status, reason.replace([' ', '-'], "_"), message);
         match status {
             StatusCode::NOT_FOUND => error.hint("the API is described in the README"),
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => error.hint("send `content-type: application/json`"),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                error.hint("send `content-type: application/json`")
+            }
             _ => error,
         }
     }

@@ -83,6 +83,7 @@ impl Feed {
         if last.is_none() {
             feed.replay().await?;
         }
+        feed.look().await;
         Ok(feed)
     }
 
@@ -96,16 +97,18 @@ impl Feed {
                 HubItem::Event(_) | HubItem::Gap { .. } => {}
             }
         }
-        let whole =
-            known.first().is_some_and(|e| matches!(e.kind, TurnEventKind::Accepted { .. }));
+        let is_end = |event: &TurnEvent| matches!(event.kind, TurnEventKind::Ended { .. });
+        let whole = known.first().is_some_and(|e| matches!(e.kind, TurnEventKind::Accepted { .. }));
         if !whole {
-            let next = known.first().map_or(self.seq + 1, |event| event.seq);
-            self.gap(next).await?;
+            if known.last().is_some_and(|event| is_end(event)) {
+                // Its words stand in the snapshot.
+                known.drain(..known.len() - 1);
+            }
+            self.gap(&known).await?;
         }
         for event in known {
             self.take(&event);
         }
-        self.look().await;
         Ok(())
     }
 
@@ -124,7 +127,10 @@ impl Feed {
         self.ready.push_back(Bytes::from(format!("event: {kind}\nid: {id}\ndata: {frame}\n\n")));
     }
 
-    async fn gap(&mut self, next: u64) -> Result<(), ApiError> {
+    /// Says that events are lost; `rest` comes after it.
+    async fn gap(&mut self, rest: &[Arc<TurnEvent>]) -> Result<(), ApiError> {
+        let head = self.shared.deps.hub.next_seq(self.conversation);
+        let next = rest.first().map_or(head, |event| event.seq);
         let turn = Some(self.turn);
         let taken =
             snapshot::take(&self.shared, &self.view, &self.place, self.conversation, turn, next);
@@ -142,8 +148,13 @@ impl Feed {
             && record.state == TurnState::Ended
         {
             // What was published meanwhile comes before the end.
-            while let Some(HubItem::Event(event)) = self.events.try_next() {
-                self.take(&event);
+            while let Some(item) = self.events.try_next() {
+                match item {
+                    HubItem::Event(event) => self.take(&event),
+                    HubItem::Gap { .. } => {
+                        let _no_snapshot_now = self.gap(&[]).await;
+                    }
+                }
             }
             if !self.ended {
                 self.ended = true;
@@ -167,11 +178,13 @@ impl Feed {
                 // The client comes back with `last-event-id`.
                 None => return None,
                 Some(Ok(HubItem::Event(event))) => self.take(&event),
-                Some(Ok(HubItem::Gap { next })) => {
-                    if self.gap(next).await.is_err() {
-                        return None;
+                Some(Ok(HubItem::Gap { .. })) => {
+                    let rest = snapshot::rest_of_ring(&mut self.events);
+                    // Without a snapshot the client has to ask again.
+                    self.gap(&rest).await.ok()?;
+                    for event in rest {
+                        self.take(&event);
                     }
-                    self.seq = next.saturating_sub(1);
                     self.look().await;
                 }
                 Some(Err(_)) => {

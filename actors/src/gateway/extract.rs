@@ -7,9 +7,11 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
+use crate::channel::text::is_object;
 
 /// A body has to be there within this time.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
@@ -30,21 +32,25 @@ pub(super) async fn read_body(body: Body, limit: usize) -> Result<Bytes, ApiErro
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
-    match tokio::time::timeout(BODY_LIMIT, axum::body::to_bytes(body, limit)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            // The length limit is the one error that is not the connection's.
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            if source.as_deref() == Some("length limit exceeded") {
-                return Err(too_large(limit));
-            }
-            Err(ApiError::bad_request("body_broken", "the body broke off; send the request again"))
+    tokio::time::timeout(BODY_LIMIT, collect(body, limit)).await.unwrap_or_else(|_| {
+        let message = "the body did not arrive in time; send the request again";
+        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
+    })
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let mut chunks = body.into_data_stream();
+    let mut whole = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| {
+            ApiError::bad_request("body_broken", "the body broke off; send the request again")
+        })?;
+        if whole.len() + chunk.len() > limit {
+            return Err(too_large(limit));
         }
-        Err(_) => {
-            let message = "the body did not arrive in time; send the request again";
-            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message))
-        }
+        whole.extend_from_slice(&chunk);
     }
+    Ok(whole.into())
 }
 
 /// Refuses bodies that don't call themselves JSON. A browser can't send that to a foreign page's taste
@@ -71,6 +77,12 @@ pub(super) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiErro
     let text = std::str::from_utf8(bytes).map_err(|_| {
         ApiError::bad_request("invalid_utf8", "the body is not valid UTF-8; send JSON in UTF-8")
     })?;
+    if !is_object(text) {
+        return Err(ApiError::bad_request(
+            "invalid_field",
+            "the body is not a JSON object, line 1",
+        ));
+    }
     serde_json::from_str(text).map_err(|error| json_error(&error))
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::approvals::Word;
 use super::error::ApiError;
+use crate::channel::text::is_object;
 
 /// What a client sends.
 #[derive(Debug, Deserialize)]
@@ -39,6 +40,9 @@ pub(super) enum ClientFrame {
 
 /// Reads a client's frame; the error names the field or the position.
 pub(super) fn parse(text: &str) -> Result<ClientFrame, ApiError> {
+    if !is_object(text) {
+        return Err(ApiError::bad_request("invalid_field", "the frame is not a JSON object"));
+    }
     serde_json::from_str(text).map_err(|error| {
         let code = match error.classify() {
             serde_json::error::Category::Data => "invalid_field",
@@ -114,7 +118,9 @@ mod tests {
             r#"{"type":"message","id":"1","text":"hi"}"#.to_owned(),
             r#"{"type":"steer","text":"left"}"#.to_owned(),
             format!(r#"{{"type":"cancel","turn":"{turn}"}}"#),
-            format!(r#"{{"type":"approval","id":"{turn}","decision":"replace","replacement":"x"}}"#),
+            format!(
+                r#"{{"type":"approval","id":"{turn}","decision":"replace","replacement":"x"}}"#
+            ),
             r#"{"type":"resume","seq":0}"#.to_owned(),
         ];
         for text in good {

@@ -178,7 +178,6 @@ fn is_our_origin(shared: &Shared, host: &str, origin: &str) -> bool {
     is_loopback_name(name) && port == shared.local.port()
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,8 +22,8 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::{ApiQuery, json_error, read_body, require_json};
 use crate::channel::intake::QUEUE_FULL;
-use crate::channel::webhook::{self, DecodeError, signature};
 use crate::channel::is_allowed;
+use crate::channel::webhook::{self, DecodeError, signature};
 use crate::observe::{HubItem, Subscription};
 
 /// Longest wait for a reply, in seconds.
@@ -63,8 +63,9 @@ pub(super) async fn receive(
         .await
         .inspect_err(|_| count("body"))?;
     let caller = parts.extensions.get::<Caller>();
-    authentic(&shared, settings, caller, &parts.headers, &body)
-        .inspect_err(|error| count(if error.status == StatusCode::UNAUTHORIZED { "signature" } else { "token" }))?;
+    authentic(&shared, settings, caller, &parts.headers, &body).inspect_err(|error| {
+        count(if error.status == StatusCode::UNAUTHORIZED { "signature" } else { "token" })
+    })?;
     require_json(&parts.headers).inspect_err(|_| count("content_type"))?;
     let view = caller.map(View::of);
     let owner = view.as_ref().and_then(View::owner);
@@ -92,18 +93,23 @@ fn authentic(
     body: &[u8],
 ) -> Result<(), ApiError> {
     let Some(secret) = &settings.secret else {
-        let unknown = || ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs a bearer token");
+        let unknown =
+            || ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs a bearer token");
         return caller.map(|_| ()).ok_or_else(unknown);
     };
     let header = headers.get(signature::HEADER).and_then(|value| value.to_str().ok());
-    signature::verify(secret.expose(), header, shared.deps.world.now(), body)
-        .map_err(|error| ApiError::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string()))
+    signature::verify(secret.expose(), header, shared.deps.world.now(), body).map_err(|error| {
+        ApiError::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string())
+    })
 }
 
 fn undecodable(error: &DecodeError) -> ApiError {
     match error {
         DecodeError::NotUtf8 => ApiError::bad_request("invalid_utf8", error.to_string()),
-        DecodeError::Json(cause) => json_error(cause).hint("send `{id, sender, conversation, text}`"),
+        DecodeError::NotAnObject => ApiError::bad_request("invalid_field", error.to_string()),
+        DecodeError::Json(cause) => {
+            json_error(cause).hint("send `{id, sender, conversation, text}`")
+        }
         DecodeError::Field(cause) => cause.clone().into(),
     }
 }

@@ -15,7 +15,9 @@ pub enum ListenError {
         cause: String,
     },
     /// Somebody else has the port.
-    #[error("{address} (gateway.listen) is in use by another program; stop it, or choose another port")]
+    #[error(
+        "{address} (gateway.listen) is in use by another program; stop it, or choose another port"
+    )]
     InUse {
         /// Where.
         address: SocketAddr,

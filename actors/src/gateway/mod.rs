@@ -48,9 +48,8 @@ mod ws;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Gateway, GatewayArgs, GatewayMsg};
+pub use actor::{Gateway, GatewayArgs, GatewayMsg, MAILBOX};
 pub use auth::{TokenError, Tokens, ensure_admin_token};
-pub use connection::{Connection, ConnectionArgs, ConnectionMsg};
 pub use deps::{Component, GatewayDeps, Probes, Readiness};
 pub use error::ApiError;
 pub use extract::{ApiJson, ApiQuery};

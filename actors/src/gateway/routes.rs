@@ -10,9 +10,7 @@ use axum::routing::{get, post};
 
 use super::deps::Shared;
 use super::error::ApiError;
-use super::{
-    admin, approvals, auth, conversations, events, guard, hooks, page, probes, turns, ws,
-};
+use super::{admin, approvals, auth, conversations, events, guard, hooks, page, probes, turns, ws};
 
 /// Everything the gateway serves.
 pub(super) fn build(shared: &Arc<Shared>) -> Router {
@@ -25,10 +23,8 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/v1/turns/{id}", get(turns::show))
         .route("/v1/turns/{id}/events", get(events::stream))
         .route("/v1/turns/{id}/cancel", post(turns::cancel))
-        .route(
-            "/v1/conversations/{channel}/{conversation}/messages",
-            get(conversations::messages),
-        )
+        .route("/v1/conversations/{channel}/{conversation}/messages", get(conversations::messages))
+        .route("/v1/conversations", get(conversations::list))
         .route("/v1/ws", get(ws::upgrade))
         .route("/admin/v1/approvals", get(approvals::list))
         .route("/admin/v1/approvals/{id}", post(approvals::decide))
@@ -38,7 +34,7 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/admin/v1/crashes", get(admin::crashes))
         .route("/admin/v1/ledger", get(admin::ledger))
         .route("/admin/v1/audit", get(admin::audit))
-        .route("/admin/v1/conversations", get(admin::conversations))
+        .route("/admin/v1/conversations", get(conversations::list))
         .with_state(Arc::clone(shared))
         .merge(page::routes());
     for extra in &shared.deps.extra {

@@ -26,7 +26,7 @@ use super::actor::GatewayMsg;
 use super::guard::Peer;
 
 /// HTTP connections at once; more wait in the listener's backlog.
-const MAX_HTTP: usize = 2_048;
+pub(super) const MAX_HTTP: usize = 2_048;
 /// A request's head has to be there within this time; an idle connection ends after it.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// Largest request head, in bytes.

@@ -1,6 +1,10 @@
 //! What a client needs that missed events: where the conversation stands.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use rookery_messages::approval::Approval;
+use rookery_messages::event::{TurnEvent, TurnEventKind};
 use rookery_messages::ids::{ChannelId, ConversationId, TurnId};
 use rookery_messages::store::StoreError;
 use rookery_messages::turn::{TurnRecord, TurnState};
@@ -10,6 +14,7 @@ use super::access::View;
 use super::conversations::shown;
 use super::deps::Shared;
 use crate::channel::scope;
+use crate::observe::{HubItem, Subscription};
 
 /// Messages in a snapshot.
 const MESSAGES: u32 = 50;
@@ -46,6 +51,24 @@ pub(super) async fn turns(
     let mut turns = shared.deps.store.turns(Some(name), Some(channel), None, TURNS).await?;
     turns.retain(belongs);
     Ok(turns)
+}
+
+/// What the ring still holds after a gap, taken before the snapshot. Of turns that have ended meanwhile
+/// only the end is left: their words stand in the snapshot, and nobody should read them twice.
+pub(super) fn rest_of_ring(events: &mut Subscription) -> Vec<Arc<TurnEvent>> {
+    let mut rest = Vec::new();
+    while let Some(item) = events.try_next() {
+        match item {
+            HubItem::Event(event) => rest.push(event),
+            // Overtaken again: what was taken is older than the new gap.
+            HubItem::Gap { .. } => rest.clear(),
+        }
+    }
+    let is_end = |event: &TurnEvent| matches!(event.kind, TurnEventKind::Ended { .. });
+    let ended: HashSet<TurnId> =
+        rest.iter().filter(|event| is_end(event)).map(|event| event.turn).collect();
+    rest.retain(|event| is_end(event) || !ended.contains(&event.turn));
+    rest
 }
 
 /// `{turn, approvals, messages, next_seq}`: the turn asked for, else the one in hand, else the last.

@@ -16,6 +16,7 @@ use rookery_messages::store::StoreError;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite;
 
 use super::connection::{ConnectionMsg, FrameBox, Terms};
 use super::deps::Shared;
@@ -58,6 +59,8 @@ pub(super) enum Out {
     Follow(ConversationId),
     /// Follow again, from after this seq.
     Resume(u64),
+    /// The client's first frame is not a resume: nothing has to be held back.
+    Go,
     /// Say goodbye.
     Close(u16, &'static str),
 }
@@ -75,7 +78,9 @@ pub(super) async fn read(
             // A frame too large or not UTF-8 ends the connection: the stream can't be read on.
             Ok(Some(Err(error))) => return Some(ConnectionMsg::Gone(reason_of(&error))),
             Ok(None) => return Some(ConnectionMsg::Gone(None)),
-            Err(_) => return Some(ConnectionMsg::Gone(Some((close_code::AWAY, "no sign of life")))),
+            Err(_) => {
+                return Some(ConnectionMsg::Gone(Some((close_code::AWAY, "no sign of life"))));
+            }
         };
         let frame = match message {
             Message::Text(text) => frames::parse(&text).map(FrameBox),
@@ -92,19 +97,18 @@ pub(super) async fn read(
     }
 }
 
+/// Why a frame could not be read, if it is the client's doing.
 fn reason_of(error: &axum::Error) -> Option<(u16, &'static str)> {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if text.contains("too long") || text.contains("Space limit") {
-            return Some((close_code::SIZE, "the frame is larger than gateway.body_limit_bytes"));
+    match std::error::Error::source(error)?.downcast_ref::<tungstenite::Error>()? {
+        tungstenite::Error::Capacity(_) => {
+            Some((close_code::SIZE, "the frame is larger than gateway.body_limit_bytes"))
         }
-        if text.contains("UTF-8") {
-            return Some((close_code::INVALID, "the frame is not valid UTF-8"));
+        tungstenite::Error::Utf8(_) => Some((close_code::INVALID, "the frame is not valid UTF-8")),
+        tungstenite::Error::Protocol(_) => {
+            Some((close_code::PROTOCOL, "the frame is not a WebSocket frame"))
         }
-        cause = error.source();
+        _ => None,
     }
-    None
 }
 
 struct Follower {
@@ -206,6 +210,7 @@ impl Writer {
                 Ok(())
             }
             Out::Resume(seq) => self.resume(seq).await,
+            Out::Go => Ok(()),
             Out::Close(code, reason) => {
                 let reason = Utf8Bytes::from_static(reason);
                 self.raw(Message::Close(Some(CloseFrame { code, reason }))).await?;
@@ -237,22 +242,32 @@ impl Writer {
                 self.send(frames::event(&event)).await
             }
             HubItem::Gap { .. } if quiet => Ok(()),
-            HubItem::Gap { next } => {
-                let (conversation, place) = (follower.conversation, &self.terms.place);
-                let view = &self.terms.view;
-                let taken =
-                    snapshot::take(&self.shared, view, place, conversation, None, next).await;
-                self.seq = next.saturating_sub(1);
-                match taken {
-                    Ok(snapshot) => self.send(frames::gap(snapshot, next)).await,
-                    Err(error) => {
-                        // The client must not take a hole for the whole: it gets a gap all the same.
-                        self.send(frames::gap(Value::Null, next)).await?;
-                        self.send(frames::error(&error.into())).await
-                    }
-                }
+            HubItem::Gap { next } => self.gap(next).await,
+        }
+    }
+
+    async fn gap(&mut self, oldest: u64) -> Result<(), Closed> {
+        let Some(follower) = &mut self.follower else { return Ok(()) };
+        let conversation = follower.conversation;
+        let rest = snapshot::rest_of_ring(&mut follower.events);
+        let head = self.shared.deps.hub.next_seq(conversation);
+        let next = rest.first().map_or(head, |event| event.seq).max(oldest);
+        let Terms { place, view, .. } = &*self.terms;
+        let taken = snapshot::take(&self.shared, view, place, conversation, None, next).await;
+        self.seq = next.saturating_sub(1);
+        match taken {
+            Ok(snapshot) => self.send(frames::gap(snapshot, next)).await?,
+            Err(error) => {
+                // The client must not take a hole for the whole: it gets a gap all the same.
+                self.send(frames::gap(Value::Null, next)).await?;
+                self.send(frames::error(&error.into())).await?;
             }
         }
+        for event in rest {
+            self.seq = event.seq;
+            self.send(frames::event(&event)).await?;
+        }
+        Ok(())
     }
 
     async fn show_pending(&mut self) -> Result<(), Closed> {

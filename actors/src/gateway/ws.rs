@@ -1,12 +1,11 @@
 //! `GET /v1/ws?agent=&conversation=&channel=ws|cli`: the upgrade.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::Extension;
+use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use rookery_messages::caller::Caller;

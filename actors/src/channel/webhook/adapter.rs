@@ -38,7 +38,9 @@ impl WebhookAdapter {
         world: World,
     ) -> Result<Self, String> {
         let wrong = |why: String| {
-            format!("channels.{id}.reply_url can't be used: {why}; write an http:// or https:// address")
+            format!(
+                "channels.{id}.reply_url can't be used: {why}; write an http:// or https:// address"
+            )
         };
         let url = Url::parse(reply_url).map_err(|error| wrong(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {

@@ -5,7 +5,7 @@ use rookery_messages::ids::{AgentName, ChannelId};
 use serde::Deserialize;
 
 use crate::channel::scope;
-use crate::channel::text::{TextError, check_conversation, check_id, check_text};
+use crate::channel::text::{TextError, check_conversation, check_id, check_text, is_object};
 
 /// The body as it is posted.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -27,6 +27,9 @@ pub enum DecodeError {
     /// It is not UTF-8.
     #[error("the body is not valid UTF-8; send JSON in UTF-8")]
     NotUtf8,
+    /// It is a list or a string.
+    #[error("the body is not a JSON object, line 1; send `{{id, sender, conversation, text}}`")]
+    NotAnObject,
     /// It is not the JSON we want; names the field or the position.
     #[error("the body is not `{{id, sender, conversation, text}}` in JSON: {0}")]
     Json(#[source] serde_json::Error),
@@ -43,6 +46,9 @@ pub fn decode(
     body: &[u8],
 ) -> Result<Inbound, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::NotUtf8)?;
+    if !is_object(text) {
+        return Err(DecodeError::NotAnObject);
+    }
     let body: WebhookBody = serde_json::from_str(text).map_err(DecodeError::Json)?;
     check_conversation("id", &body.id)?;
     check_id("sender", &body.sender)?;

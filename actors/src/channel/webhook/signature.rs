@@ -80,10 +80,8 @@ fn parse(header: &str) -> Option<(i64, Vec<u8>)> {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect();
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
     let digits = digits.filter(|digits| digits.len() == 64)?;
     Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
@@ -105,7 +103,11 @@ mod tests {
         assert_eq!(verify("whsec-0123456789", Some(VECTOR), at(1_700_000_010), body), Ok(()));
     }
 
-    const VECTOR: &str = "t=1700000000,v1=ba9b16f0fab15733db79a842aa7f791b2dd5ed01092e27ecf2eb7f960d73f1d3";
+    const VECTOR: &str =
+        "t=1700000000,v1=ba9b16f0fab15733db79a842aa7f791b2dd5ed01092e27ecf2eb7f960d73f1d3";
+
+    /// Name, header, time, body, error.
+    type Case<'a> = (&'a str, Option<String>, i64, &'a [u8], SignatureError);
 
     // A072
     #[test]
@@ -113,7 +115,7 @@ mod tests {
         let body = b"body";
         let good = sign("secret", at(1_000), body);
         let digest = good.split("v1=").nth(1).unwrap();
-        let cases: [(&str, Option<String>, i64, &[u8], SignatureError); 11] = [
+        let cases: [Case<'_>; 11] = [
             ("none", None, 1_000, body, SignatureError::Missing),
             ("empty", Some(String::new()), 1_000, body, SignatureError::Malformed),
             ("no time", Some(format!("v1={digest}")), 1_000, body, SignatureError::Malformed),
