@@ -184,16 +184,12 @@ impl Base {
     /// Ends a claimed turn with a reply, as a session would: the record, then the event.
     pub async fn answer(&self, claim: &TurnClaim, reply: &str) {
         let mut step = self.step(claim);
-        let mut message = |message| {
-            step.messages.push(StoredMessage {
-                id: MessageId(self.world.ids.next()),
-                turn: claim.record.id,
-                at: self.world.now(),
-                message,
-            });
-        };
-        message(ChatMessage::user(&claim.text));
-        message(ChatMessage::assistant(reply));
+        step.messages.push(StoredMessage {
+            id: MessageId(self.world.ids.next()),
+            turn: claim.record.id,
+            at: self.world.now(),
+            message: ChatMessage::assistant(reply),
+        });
         step.finish = Some(TurnFinish {
             outcome: Outcome::Answered,
             reply: Some(reply.to_owned()),

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, ConnectionArgs, Terms};
 use super::deps::{GatewayDeps, Shared};
 use super::guard::Peer;
-use super::socket::SocketPlace;
+use super::socket::{Follower, SocketPlace};
 use super::{routes, serve};
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 
@@ -46,6 +46,7 @@ pub struct Upgraded {
     pub(super) socket: WebSocket,
     pub(super) terms: Terms,
     pub(super) place: SocketPlace,
+    pub(super) follower: Option<Follower>,
 }
 
 impl Message for GatewayMsg {
@@ -134,10 +135,15 @@ impl Supervised for Gateway {
                 if ctx.stopping().is_some() {
                     return Ok(());
                 }
-                let Upgraded { socket, terms, place } = *upgraded;
+                let Upgraded { socket, terms, place, follower } = *upgraded;
                 let name = ctx.world().ids.next().to_string();
-                let args =
-                    ConnectionArgs { shared: Arc::clone(&state.shared), socket, terms, place };
+                let args = ConnectionArgs {
+                    shared: Arc::clone(&state.shared),
+                    socket,
+                    terms,
+                    place,
+                    follower,
+                };
                 if let Err(error) = ctx.spawn::<Connection>(SpawnSpec::new(name), args).await {
                     tracing::warn!(%error, "a WebSocket connection could not be taken");
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use rookery_messages::approval::{Approval, Decider, Decision, Grant};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Grant};
 use rookery_messages::caller::Caller;
 use rookery_messages::ids::{ApprovalId, GrantId};
 use rookery_messages::session::RouterMsg;
@@ -41,7 +41,15 @@ pub(super) async fn list(
     ApiQuery(params): ApiQuery<ListParams>,
 ) -> Result<Json<Vec<Approval>>, ApiError> {
     let limit = params.limit.unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
-    Ok(Json(shared.deps.store.approvals(params.pending, limit).await?))
+    // What waits for somebody comes first, whole; what was decided fills the rest.
+    let mut list = shared.deps.store.approvals(true, limit).await?;
+    if !params.pending {
+        let mut decided = shared.deps.store.approvals(false, MAX_LIMIT).await?;
+        decided.retain(|approval| approval.state != ApprovalState::Pending);
+        list.extend(decided.into_iter().rev());
+        list.truncate(limit as usize);
+    }
+    Ok(Json(list))
 }
 
 /// The words a person may decide with.

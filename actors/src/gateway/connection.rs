@@ -31,7 +31,7 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::frames::{self, ClientFrame};
 use super::snapshot::Place;
-use super::socket::{self, Out, SocketPlace, Writer};
+use super::socket::{self, Follower, Out, SocketPlace, Writer};
 use crate::channel::text::{check_id, check_text};
 use crate::channel::{IntakeHandle, ReceiveError, scope};
 use crate::runtime::{Ctx, Supervised};
@@ -123,6 +123,7 @@ pub struct ConnectionArgs {
     pub(super) socket: WebSocket,
     pub(super) terms: Terms,
     pub(super) place: SocketPlace,
+    pub(super) follower: Option<Follower>,
 }
 
 /// The actor.
@@ -148,18 +149,20 @@ impl Supervised for Connection {
     type State = ConnectionState;
 
     fn start(ctx: &mut Ctx<Self>, args: ConnectionArgs) -> Result<ConnectionState, ActorError> {
-        let ConnectionArgs { shared, socket, terms, place } = args;
+        let ConnectionArgs { shared, socket, terms, place, follower } = args;
+        let conversation = follower.as_ref().map(|follower| follower.conversation);
         let terms = Arc::new(terms);
         let (out, commands) = mpsc::channel(OUT);
         let (sink, stream) = socket.split();
         ctx.task(socket::read(stream, ctx.address(), place));
-        let writer = Writer::new(Arc::clone(&shared), Arc::clone(&terms), sink, commands);
-        ctx.task(writer.run(ctx.address()));
+        let (told, agreed) = (Arc::clone(&shared), Arc::clone(&terms));
+        let writer = Writer::new(told, agreed, sink, commands, ctx.address(), follower);
+        ctx.task(writer.run());
         Ok(ConnectionState {
             shared,
             terms,
             out,
-            conversation: None,
+            conversation,
             waiting: VecDeque::new(),
             handing_in: false,
             heard: false,

@@ -20,6 +20,7 @@ use rookery_messages::event::{TurnEvent, TurnEventKind};
 use rookery_messages::ids::{ConversationId, TurnId};
 use rookery_messages::turn::{TurnRecord, TurnState};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::access::View;
 use super::deps::Shared;
@@ -31,6 +32,10 @@ use crate::observe::{HubItem, Subscription};
 
 /// A comment goes out this often, and the record is looked at: the store is the truth.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// A turn that ended no longer ago may not be announced yet …
+const FRESH: Duration = Duration::from_secs(5);
+/// … and has so long for it.
+const ANNOUNCED: Duration = Duration::from_secs(1);
 
 /// The route.
 pub(super) async fn stream(
@@ -144,22 +149,26 @@ impl Feed {
         if self.ended {
             return;
         }
-        if let Ok(Some(record)) = self.shared.deps.store.turn(self.turn).await
-            && record.state == TurnState::Ended
-        {
-            // What was published meanwhile comes before the end.
-            while let Some(item) = self.events.try_next() {
-                match item {
-                    HubItem::Event(event) => self.take(&event),
-                    HubItem::Gap { .. } => {
-                        let _no_snapshot_now = self.gap(&[]).await;
-                    }
+        let Ok(Some(record)) = self.shared.deps.store.turn(self.turn).await else { return };
+        if record.state != TurnState::Ended {
+            return;
+        }
+        // The record comes before the event: one that has just ended is about to be announced.
+        let age = record.ended_at.map(|at| self.shared.deps.world.now().duration_since(at));
+        let fresh = age.is_some_and(|age| age.unsigned_abs() < FRESH);
+        let wait = if fresh { ANNOUNCED } else { Duration::ZERO };
+        let deadline = Instant::now() + wait;
+        while !self.ended {
+            match tokio::time::timeout_at(deadline, self.events.next()).await {
+                Ok(HubItem::Event(event)) => self.take(&event),
+                Ok(HubItem::Gap { .. }) => {
+                    let _no_snapshot_now = self.gap(&[]).await;
                 }
-            }
-            if !self.ended {
-                self.ended = true;
-                let frame = frames::ended(&record, self.seq);
-                self.push("ended", &frame);
+                Err(_) => {
+                    self.ended = true;
+                    let frame = frames::ended(&record, self.seq);
+                    self.push("ended", &frame);
+                }
             }
         }
     }

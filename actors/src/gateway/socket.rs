@@ -111,11 +111,25 @@ fn reason_of(error: &axum::Error) -> Option<(u16, &'static str)> {
     }
 }
 
-struct Follower {
-    conversation: ConversationId,
+/// A connection's place in its conversation's events.
+pub(super) struct Follower {
+    pub conversation: ConversationId,
     events: Subscription,
     /// The first gap says only that older events are gone, which nobody asked for.
     quiet: bool,
+}
+
+impl Follower {
+    /// Follows the conversation from now on, if it exists yet.
+    pub async fn find(shared: &Shared, terms: &Terms) -> Result<Option<Self>, StoreError> {
+        let agent = &terms.agent;
+        let turns = snapshot::turns(shared, &terms.place, |turn| turn.agent == *agent).await?;
+        Ok(turns.first().map(|turn| {
+            let conversation = turn.conversation_id;
+            let events = shared.deps.hub.subscribe(conversation, None);
+            Self { conversation, events, quiet: false }
+        }))
+    }
 }
 
 /// Writes until told to close, or until the client is gone.
@@ -124,6 +138,7 @@ pub(super) struct Writer {
     terms: Arc<Terms>,
     sink: SplitSink<WebSocket, Message>,
     commands: mpsc::Receiver<Out>,
+    actor: Address<ConnectionMsg>,
     follower: Option<Follower>,
     /// The seq of the last event sent.
     seq: u64,
@@ -137,29 +152,21 @@ impl Writer {
         terms: Arc<Terms>,
         sink: SplitSink<WebSocket, Message>,
         commands: mpsc::Receiver<Out>,
+        actor: Address<ConnectionMsg>,
+        follower: Option<Follower>,
     ) -> Self {
-        Self { shared, terms, sink, commands, follower: None, seq: 0 }
+        let head = follower.as_ref().map_or(1, |f| shared.deps.hub.next_seq(f.conversation));
+        Self { shared, terms, sink, commands, actor, follower, seq: head.saturating_sub(1) }
     }
 
     /// The task.
-    pub async fn run(mut self, actor: Address<ConnectionMsg>) -> Option<ConnectionMsg> {
-        let _closed = self.write(&actor).await;
+    pub async fn run(mut self) -> Option<ConnectionMsg> {
+        let _closed = self.write().await;
         let _already_gone = self.sink.close().await;
         Some(ConnectionMsg::Gone(None))
     }
 
-    async fn write(&mut self, actor: &Address<ConnectionMsg>) -> Result<(), Closed> {
-        match self.look_up().await {
-            Ok(Some(conversation)) => {
-                let found = ConnectionMsg::Found(conversation);
-                if actor.send(found).await.is_err() {
-                    return Err(Closed);
-                }
-                self.follow(conversation, None);
-            }
-            Ok(None) => {}
-            Err(error) => self.send(frames::error(&error.into())).await?,
-        }
+    async fn write(&mut self) -> Result<(), Closed> {
         if let Ok(first) = tokio::time::timeout(HOLD, self.commands.recv()).await {
             self.obey(first.ok_or(Closed)?).await?;
         }
@@ -179,21 +186,9 @@ impl Writer {
         }
     }
 
-    /// The conversation's id, if it has one yet.
-    async fn look_up(&self) -> Result<Option<ConversationId>, StoreError> {
-        let agent = &self.terms.agent;
-        let turns =
-            snapshot::turns(&self.shared, &self.terms.place, |turn| turn.agent == *agent).await?;
-        Ok(turns.first().map(|turn| turn.conversation_id))
-    }
-
-    fn follow(&mut self, conversation: ConversationId, after: Option<u64>) {
-        let hub = &self.shared.deps.hub;
-        let events = hub.subscribe(conversation, after);
-        self.seq = match after {
-            Some(seq) => seq,
-            None => hub.next_seq(conversation).saturating_sub(1),
-        };
+    fn follow(&mut self, conversation: ConversationId, after: u64) {
+        let events = self.shared.deps.hub.subscribe(conversation, Some(after));
+        self.seq = after;
         self.follower = Some(Follower { conversation, events, quiet: false });
     }
 
@@ -202,7 +197,7 @@ impl Writer {
             Out::Frame(frame) => self.send(frame).await,
             Out::Follow(conversation) => {
                 if self.follower.is_none() {
-                    self.follow(conversation, Some(0));
+                    self.follow(conversation, 0);
                     if let Some(follower) = &mut self.follower {
                         follower.quiet = true;
                     }
@@ -220,16 +215,23 @@ impl Writer {
     }
 
     async fn resume(&mut self, seq: u64) -> Result<(), Closed> {
-        let conversation = match &self.follower {
-            Some(follower) => Some(follower.conversation),
-            None => self.look_up().await.ok().flatten(),
-        };
-        let Some(conversation) = conversation else {
+        if self.follower.is_none() {
+            // Somebody else may have begun it meanwhile.
+            match Follower::find(&self.shared, &self.terms).await {
+                Ok(found) => self.follower = found,
+                Err(error) => return self.send(frames::error(&error.into())).await,
+            }
+            if let Some(follower) = &self.follower {
+                let found = ConnectionMsg::Found(follower.conversation);
+                self.actor.send(found).await.map_err(|_| Closed)?;
+            }
+        }
+        let Some(conversation) = self.follower.as_ref().map(|f| f.conversation) else {
             let message = "there is nothing to resume: the conversation has no message yet";
             let error = ApiError::bad_request("nothing_to_resume", message);
             return self.send(frames::error(&error)).await;
         };
-        self.follow(conversation, Some(seq));
+        self.follow(conversation, seq);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::snapshot::Place;
-use super::socket::SocketPlace;
+use super::socket::{Follower, SocketPlace};
 use crate::channel::text::check_conversation;
 
 /// The conversation of a client that names none.
@@ -56,6 +56,8 @@ pub(super) async fn upgrade(
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", message)
             .retry_after(10)
     })?;
+    // Before the client can say anything: no event of its first message may be missed.
+    let follower = Follower::find(&shared, &terms).await?;
     let limit = shared.deps.settings.gateway.body_limit_bytes;
     let gateway = shared.gateway.clone();
     Ok(upgrade
@@ -64,7 +66,8 @@ pub(super) async fn upgrade(
         .max_frame_size(limit)
         .on_upgrade(move |socket| async move {
             // A gateway that has ended takes no sockets; dropping this one closes it.
-            let upgraded = GatewayMsg::Upgraded(Box::new(Upgraded { socket, terms, place }));
+            let upgraded =
+                GatewayMsg::Upgraded(Box::new(Upgraded { socket, terms, place, follower }));
             let _ = gateway.send(upgraded).await;
         }))
 }

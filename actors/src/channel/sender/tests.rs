@@ -292,7 +292,7 @@ async fn a_crashing_adapter_costs_one_try_and_not_the_sender() {
 async fn at_shutdown_what_is_due_is_delivered_first() {
     let mut rig = Rig::new(OnUnknown::Resend).await;
     for n in 0..40 {
-        rig.reply(&format!("c{n}"), "text").await;
+        rig.reply(&format!("c{n}"), &format!("text {n}")).await;
     }
     let sender = rig.start().await;
     rig.next().await;

@@ -53,6 +53,7 @@ async fn of_two_deciders_the_first_wins_and_the_other_learns_what_stands() {
     assert!(matches!(hint, RouterMsg::ApprovalHint { approval: id, .. } if id == approval.id));
     assert!(rig.base.routed.try_recv().is_err());
     assert_eq!(rig.get_as(ADMIN, "/admin/v1/approvals?pending=true").await.1, json!([]));
+    assert_eq!(rig.get_as(ADMIN, "/admin/v1/approvals").await.1, json!([stored]));
     rig.end().await;
 }
 

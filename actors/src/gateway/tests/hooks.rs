@@ -159,7 +159,7 @@ async fn a_signed_webhook_takes_what_is_signed_freshly_and_once() {
     assert_eq!(rig.base.store.ledger().await.unwrap().accepted, 0);
     let (status, first) = post(sign(SECRET, now, &body), body.clone()).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    // The very same request again: a replay is a duplicate, also after its window.
+    // The very same request again is a duplicate; once its time is past it is refused, see above.
     let (status, replay) = post(sign(SECRET, now, &body), body.clone()).await;
     assert_eq!((status, &replay["turn"]), (StatusCode::OK, &first["turn"]));
     assert_eq!(rig.base.store.ledger().await.unwrap().accepted, 1);

@@ -26,7 +26,7 @@ impl Received {
 fn receiver(answers: Vec<&'static str>) -> (String, Receiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    let (tell, received) = sync_channel(8);
+    let (tell, received) = sync_channel(32);
     std::thread::spawn(move || {
         for answer in answers {
             let (stream, _) = listener.accept().unwrap();
