@@ -1,6 +1,8 @@
 //! Rookery's worker actors, and the runtime layer they stand on.
 
 pub mod approval;
+pub mod channel;
+pub mod gateway;
 pub mod model;
 pub mod observe;
 pub mod policy;

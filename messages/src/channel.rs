@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::BoxFuture;
 use crate::address::Message;
 use crate::envelope::Inbound;
-use crate::ids::ChannelId;
+use crate::ids::{ChannelId, OutboxId};
 use crate::store::{AcceptOutcome, OutboxRow, SendResult, StoreError};
 
 /// What happens to a message that arrives while the conversation's turn runs.
@@ -57,6 +57,17 @@ pub enum SendAttempt {
     },
 }
 
+/// Why an intake did not take a message. Nothing was accepted, unless the store's answer got lost.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// An operator paused the channel.
+    #[error("the channel is paused by an operator; send the message again later")]
+    Paused,
+    /// The store did not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// What a channel's intake takes.
 #[derive(Debug)]
 pub enum IntakeMsg {
@@ -65,9 +76,9 @@ pub enum IntakeMsg {
         /// The message.
         inbound: Box<Inbound>,
         /// Where the answer goes.
-        reply: oneshot::Sender<Result<AcceptOutcome, StoreError>>,
+        reply: oneshot::Sender<Result<AcceptOutcome, IntakeError>>,
     },
-    /// A message was accepted: tell its session.
+    /// A message was accepted, its sender and its session are told: count it.
     Accepted {
         /// What the store says.
         outcome: Box<AcceptOutcome>,
@@ -97,10 +108,21 @@ pub enum SenderMsg {
         /// How it went.
         attempt: SendAttempt,
     },
-    /// The result is in the store.
+    /// The result is in the store, or could not be written.
     Marked {
+        /// The row.
+        id: OutboxId,
         /// What was written.
         result: Result<SendResult, StoreError>,
+    },
+    /// Rows that a former incarnation left sending are given back.
+    Released(Result<(), StoreError>),
+    /// When the next row is due.
+    NextDue(Result<Option<jiff::Timestamp>, StoreError>),
+    /// Time to look again.
+    Timer {
+        /// The timer's number; an older one is void.
+        timer: u64,
     },
 }
 
@@ -111,6 +133,9 @@ impl Message for SenderMsg {
             Self::Claimed(_) => "Claimed",
             Self::Tried { .. } => "Tried",
             Self::Marked { .. } => "Marked",
+            Self::Released(_) => "Released",
+            Self::NextDue(_) => "NextDue",
+            Self::Timer { .. } => "Timer",
         }
     }
 }

@@ -1,0 +1,223 @@
+//! The intake of one channel: decoded messages become durable.
+//!
+//! Owns nothing but its counters; supervised below its channel. Each message is one task: one store
+//! transaction, then the clients' `accepted` event, the router's hint, the sender's hint for a
+//! rejection's notice, and the answer. Ends when told to. What was accepted just before it ends without
+//! a hint is found by the router's sweep: messages are hints, the inbox is the queue.
+
+use std::sync::Arc;
+
+use rookery_messages::address::{Address, SendError};
+use rookery_messages::channel::{IntakeError, IntakeMsg, QueuePolicy, SenderMsg};
+use rookery_messages::envelope::Inbound;
+use rookery_messages::event::TurnEventKind;
+use rookery_messages::exit::ActorError;
+use rookery_messages::ids::{AgentName, ChannelId, ConversationId, EnvelopeId, TurnId};
+use rookery_messages::observe::Observation;
+use rookery_messages::session::RouterMsg;
+use rookery_messages::store::{Accept, AcceptOutcome, StoreError};
+use rookery_messages::time::World;
+use rookery_messages::turn::{Outcome, TurnError};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::observe::{EventHub, ObserverHandle};
+use crate::runtime::{Ctx, Supervised};
+use crate::store::StoreClient;
+
+/// Whether a channel's list admits a sender. `*` is everybody; an empty list is nobody.
+pub fn is_allowed(allowed: &[String], sender: &str) -> bool {
+    allowed.iter().any(|entry| entry == "*" || entry == sender)
+}
+
+/// What an intake is built from.
+#[derive(Clone)]
+pub struct IntakeArgs {
+    /// The channel.
+    pub channel: ChannelId,
+    /// What happens to a message while a turn runs.
+    pub queue: QueuePolicy,
+    /// Most waiting messages a conversation.
+    pub queue_limit: u32,
+    /// The store.
+    pub store: StoreClient,
+    /// The event streams.
+    pub hub: Arc<EventHub>,
+    /// Who finds a session for the message.
+    pub router: Address<RouterMsg>,
+    /// The channel's sender, if it has one: a rejection's notice waits for it.
+    pub sender: Option<Address<SenderMsg>>,
+    /// Who is told.
+    pub observer: ObserverHandle,
+}
+
+/// The actor.
+pub struct Intake;
+
+/// What it knows.
+pub struct IntakeState {
+    args: Arc<IntakeArgs>,
+    accepted: u64,
+    duplicates: u64,
+    rejected: u64,
+}
+
+impl Supervised for Intake {
+    const KIND: &'static str = "intake";
+    const PAUSABLE: bool = true;
+    type Msg = IntakeMsg;
+    type Args = IntakeArgs;
+    type State = IntakeState;
+
+    fn start(_: &mut Ctx<Self>, args: IntakeArgs) -> Result<IntakeState, ActorError> {
+        Ok(IntakeState { args: Arc::new(args), accepted: 0, duplicates: 0, rejected: 0 })
+    }
+
+    async fn handle(
+        ctx: &mut Ctx<Self>,
+        state: &mut IntakeState,
+        message: IntakeMsg,
+    ) -> Result<(), ActorError> {
+        match message {
+            IntakeMsg::Receive { inbound, reply } => {
+                if ctx.is_paused() {
+                    let _nobody_waits = reply.send(Err(IntakeError::Paused));
+                    return Ok(());
+                }
+                let (args, world) = (Arc::clone(&state.args), ctx.world().clone());
+                ctx.task(async move {
+                    let answer = accept(&args, &world, *inbound).await;
+                    let outcome = answer.as_ref().ok().cloned();
+                    let _nobody_waits = reply.send(answer.map_err(IntakeError::Store));
+                    Some(IntakeMsg::Accepted { outcome: Box::new(outcome?) })
+                });
+            }
+            IntakeMsg::Accepted { outcome } => state.count(&outcome),
+        }
+        Ok(())
+    }
+
+    fn observe(state: &IntakeState) -> Value {
+        json!({
+            "channel": state.args.channel,
+            "accepted": state.accepted,
+            "duplicates": state.duplicates,
+            "rejected": state.rejected,
+        })
+    }
+}
+
+impl IntakeState {
+    fn count(&mut self, outcome: &AcceptOutcome) {
+        if outcome.duplicate {
+            self.duplicates += 1;
+        } else if outcome.rejected {
+            self.rejected += 1;
+        } else {
+            self.accepted += 1;
+        }
+        self.args.observer.observe(Observation::Accepted {
+            channel: self.args.channel.clone(),
+            duplicate: outcome.duplicate,
+            rejected: outcome.rejected,
+        });
+    }
+}
+
+/// Makes one message durable and tells whoever waits for it.
+async fn accept(
+    args: &IntakeArgs,
+    world: &World,
+    inbound: Inbound,
+) -> Result<AcceptOutcome, StoreError> {
+    let request = Accept {
+        inbound,
+        envelope: EnvelopeId(world.ids.next()),
+        turn: TurnId(world.ids.next()),
+        conversation_id: ConversationId(world.ids.next()),
+        queue_limit: args.queue_limit,
+        at: world.now(),
+    };
+    let outcome = match args.store.accept(request).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            args.observer.observe(Observation::StoreFailed { code: error.code() });
+            return Err(error);
+        }
+    };
+    if !outcome.duplicate {
+        announce(args, &outcome);
+    }
+    Ok(outcome)
+}
+
+/// The record is durable: clients, router and sender may know.
+fn announce(args: &IntakeArgs, outcome: &AcceptOutcome) {
+    let envelope = &outcome.envelope;
+    let tell = |kind| args.hub.publish(envelope.conversation_id, envelope.turn, kind);
+    let id = super::scope::bare(&envelope.inbound.external_id).to_owned();
+    tell(TurnEventKind::Accepted { id, duplicate: false });
+    if outcome.rejected {
+        tell(rejection());
+        if let Some(sender) = &args.sender {
+            // A full mailbox is fine: the sender looks by itself now and then.
+            let _ = sender.try_send(SenderMsg::Due);
+        }
+        return;
+    }
+    // A full mailbox is fine: the router sweeps.
+    let _ = args.router.try_send(RouterMsg::Hint {
+        conversation: envelope.conversation_id,
+        interrupt: args.queue == QueuePolicy::Interrupt,
+    });
+}
+
+fn rejection() -> TurnEventKind {
+    TurnEventKind::Ended {
+        outcome: Outcome::Rejected,
+        reply: None,
+        usage: Default::default(),
+        error: Some(TurnError::new("queue_full", QUEUE_FULL)),
+    }
+}
+
+/// What a client reads whose message found the queue full.
+pub const QUEUE_FULL: &str = "too many messages of this conversation wait already, so this one was not taken; send it again later";
+
+/// Why a message was not taken by its intake.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The intake said so.
+    #[error(transparent)]
+    Refused(#[from] IntakeError),
+    /// Too many messages are on their way into this channel.
+    #[error("the channel has too many messages in hand; send the message again in a moment")]
+    Busy,
+    /// The channel is between two lives, or has ended.
+    #[error("the channel is not running now; send the message again in a moment")]
+    Down,
+}
+
+/// A channel's intake as the gateway uses it.
+#[derive(Clone, Debug)]
+pub struct IntakeHandle {
+    /// Where messages go.
+    pub address: Address<IntakeMsg>,
+    /// The agent that owns the channel.
+    pub agent: AgentName,
+}
+
+impl IntakeHandle {
+    /// Hands a message in and waits until it is durable.
+    pub async fn receive(&self, inbound: Inbound) -> Result<AcceptOutcome, ReceiveError> {
+        let (reply, answer) = oneshot::channel();
+        let message = IntakeMsg::Receive { inbound: Box::new(inbound), reply };
+        match self.address.try_send(message) {
+            Ok(()) => {}
+            Err(SendError::Full(_)) => return Err(ReceiveError::Busy),
+            Err(_) => return Err(ReceiveError::Down),
+        }
+        // Without an answer it is unknown whether it was taken; its id makes a repetition safe.
+        Ok(answer.await.map_err(|_| ReceiveError::Down)??)
+    }
+}

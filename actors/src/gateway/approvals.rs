@@ -1,0 +1,162 @@
+//! Approvals: the list, and a decision. Decisions over HTTP and WebSocket take the same way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Grant};
+use rookery_messages::caller::Caller;
+use rookery_messages::ids::{ApprovalId, GrantId};
+use rookery_messages::session::RouterMsg;
+use rookery_messages::settings::AuthRole;
+use rookery_messages::store::{DecideApproval, DecideOutcome};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::access::require;
+use super::deps::Shared;
+use super::error::ApiError;
+use super::extract::{ApiJson, ApiQuery};
+use super::turns::MAX_LIMIT;
+
+/// How long the router may take to have room for the hint; the approval's own deadline is the last resort.
+const HINT_LIMIT: Duration = Duration::from_secs(5);
+
+/// The list's query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListParams {
+    /// Only what nobody decided yet.
+    #[serde(default)]
+    pending: bool,
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+/// `GET /admin/v1/approvals`.
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    ApiQuery(params): ApiQuery<ListParams>,
+) -> Result<Json<Vec<Approval>>, ApiError> {
+    let limit = params.limit.unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
+    // What waits for somebody comes first, whole; what was decided fills the rest.
+    let mut list = shared.deps.store.approvals(true, limit).await?;
+    if !params.pending {
+        let mut decided = shared.deps.store.approvals(false, MAX_LIMIT).await?;
+        decided.retain(|approval| approval.state != ApprovalState::Pending);
+        list.extend(decided.into_iter().rev());
+        list.truncate(limit as usize);
+    }
+    Ok(Json(list))
+}
+
+/// The words a person may decide with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Word {
+    Approve,
+    Deny,
+    Always,
+    Replace,
+}
+
+/// A decision's body.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecisionBody {
+    decision: Word,
+    #[serde(default)]
+    replacement: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// `POST /admin/v1/approvals/<id>`.
+pub(super) async fn decide(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    ApiJson(body): ApiJson<DecisionBody>,
+) -> Result<Json<Approval>, ApiError> {
+    require(&caller, AuthRole::Operator)?;
+    let id: ApprovalId = id.parse().map_err(|_| ApiError::not_found("approval"))?;
+    let approval = shared.deps.store.approval(id).await?;
+    let approval = approval.ok_or_else(|| ApiError::not_found("approval"))?;
+    let decision = decision(body.decision, body.replacement, body.reason)?;
+    let decider = Decider { who: caller.name, via: caller.via };
+    settle(&shared, &approval, decision, decider, true).await.map(Json)
+}
+
+/// A decision from its parts, checked and cleaned.
+pub(super) fn decision(
+    word: Word,
+    replacement: Option<String>,
+    reason: Option<String>,
+) -> Result<Decision, ApiError> {
+    let bad = |message| ApiError::bad_request("invalid_field", message);
+    match (word, replacement) {
+        (Word::Replace, Some(text)) => {
+            Ok(Decision::Replace { replacement: crate::policy::display::clean_replacement(&text) })
+        }
+        (Word::Replace, None) => Err(bad("`replace` needs a `replacement`")),
+        (_, Some(_)) => Err(bad("`replacement` goes only with `replace`")),
+        (Word::Approve, None) => Ok(Decision::Approve),
+        (Word::Always, None) => Ok(Decision::Always),
+        (Word::Deny, None) => Ok(Decision::Deny {
+            reason: reason.map(|text| crate::policy::display::clean_replacement(&text)),
+        }),
+    }
+}
+
+/// Makes a decision stand, or says what stands. One compare-and-set in the store (I7); the hint follows.
+pub(super) async fn settle(
+    shared: &Shared,
+    approval: &Approval,
+    decision: Decision,
+    decider: Decider,
+    privileged: bool,
+) -> Result<Approval, ApiError> {
+    let (deps, now) = (&shared.deps, shared.deps.world.now());
+    let grant = matches!(decision, Decision::Always).then(|| Grant {
+        id: GrantId(deps.world.ids.next()),
+        conversation_id: approval.conversation_id,
+        tool: approval.tool.clone(),
+        arguments_hash: approval.arguments_hash.clone(),
+        granted_by: decider.clone(),
+        granted_at: now,
+        expires_at: now + Duration::from_secs(deps.settings.approvals.grant_secs),
+    });
+    let request =
+        DecideApproval { approval: approval.id, decision, decider, privileged, at: now, grant };
+    match deps.store.decide(request).await? {
+        DecideOutcome::Decided(decided) => {
+            hint(shared, &decided).await;
+            Ok(*decided)
+        }
+        DecideOutcome::AlreadyDecided(stands) => {
+            let message = format!("the approval is {} already", stands.state.as_str());
+            Err(ApiError::new(StatusCode::CONFLICT, "already_decided", message)
+                .detail("approval", json!(stands)))
+        }
+        DecideOutcome::NotAllowed => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "not_an_approver",
+            "you are not among those who may decide this; it stays open",
+        )),
+        DecideOutcome::NotFound => Err(ApiError::not_found("approval")),
+    }
+}
+
+async fn hint(shared: &Shared, decided: &Approval) {
+    let hint = RouterMsg::ApprovalHint {
+        conversation: decided.conversation_id,
+        turn: decided.turn,
+        approval: decided.id,
+    };
+    let sent = tokio::time::timeout(HINT_LIMIT, shared.deps.router.send(hint)).await;
+    if !matches!(sent, Ok(Ok(()))) {
+        tracing::warn!(approval = %decided.id, "the session could not be told of a decision");
+    }
+}

@@ -1,0 +1,89 @@
+//! A conversation's history.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use rookery_messages::caller::Caller;
+use rookery_messages::chat::ChatMessage;
+use rookery_messages::ids::ChannelId;
+use rookery_messages::store::{ConversationRow, StoredMessage};
+use rookery_messages::time::rfc3339_millis;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::access::View;
+use super::deps::Shared;
+use super::error::ApiError;
+use super::extract::ApiQuery;
+use super::turns::{DEFAULT_LIMIT, MAX_LIMIT};
+
+/// The query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+/// `GET /v1/conversations` and `/admin/v1/conversations`: newest first, what the caller may see.
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    ApiQuery(params): ApiQuery<Params>,
+) -> Result<Json<Vec<ConversationRow>>, ApiError> {
+    let view = View::of(&caller);
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let read = if view == View::All { limit } else { MAX_LIMIT };
+    let found = shared.deps.store.conversations(read).await?;
+    let shown = found.into_iter().filter_map(|row| view.conversation(&shared, row));
+    Ok(Json(shown.take(limit as usize).collect()))
+}
+
+/// `GET /v1/conversations/<channel>/<conversation>/messages`: the newest, oldest first.
+pub(super) async fn messages(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path((channel, conversation)): Path<(String, String)>,
+    ApiQuery(params): ApiQuery<Params>,
+) -> Result<Json<Value>, ApiError> {
+    let (view, channel) = (View::of(&caller), ChannelId::new(channel));
+    let stored = view.stored(&conversation);
+    if !view.sees(&shared, &channel, &stored) {
+        return Err(ApiError::not_found("conversation"));
+    }
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
+    let found = shared.deps.store.messages(channel, stored, limit).await?;
+    let found = found.ok_or_else(|| ApiError::not_found("conversation"))?;
+    Ok(Json(json!({ "messages": found.iter().map(shown).collect::<Vec<_>>() })))
+}
+
+/// A message as the API shows it: `{role, content, turn, at, calls?, call?}`.
+pub(super) fn shown(stored: &StoredMessage) -> Value {
+    let message = &stored.message;
+    let mut shown = json!({
+        "role": message.role(),
+        "content": message.text(),
+        "turn": stored.turn,
+        "at": rfc3339_millis(stored.at),
+    });
+    match message {
+        ChatMessage::Assistant { calls, interrupted, .. } => {
+            if !calls.is_empty() {
+                let calls = calls.iter().map(|call| {
+                    json!({ "id": call.id, "tool": call.name, "arguments": call.arguments.to_value() })
+                });
+                shown["calls"] = Value::Array(calls.collect());
+            }
+            if *interrupted {
+                shown["interrupted"] = Value::Bool(true);
+            }
+        }
+        ChatMessage::Tool { call, name, .. } => {
+            shown["call"] = json!(call);
+            shown["tool"] = json!(name);
+        }
+        ChatMessage::System { .. } | ChatMessage::User { .. } => {}
+    }
+    shown
+}

@@ -1,0 +1,186 @@
+//! `POST /v1/channels/webhook/<alias>`: a message comes in by HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rookery_messages::caller::Caller;
+use rookery_messages::event::TurnEventKind;
+use rookery_messages::observe::Observation;
+use rookery_messages::settings::WebhookSettings;
+use rookery_messages::store::AcceptOutcome;
+use rookery_messages::turn::{TurnRecord, TurnState};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::access::View;
+use super::deps::Shared;
+use super::error::ApiError;
+use super::extract::{ApiQuery, json_error, read_body, require_json};
+use crate::channel::intake::QUEUE_FULL;
+use crate::channel::is_allowed;
+use crate::channel::webhook::{self, DecodeError, signature};
+use crate::observe::{HubItem, Subscription};
+
+/// Longest wait for a reply, in seconds.
+const MAX_WAIT_SECS: u64 = 300;
+/// How often the record is looked at while no event comes: the store is the truth, an event a hint.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Params {
+    #[serde(default)]
+    wait: Option<u64>,
+}
+
+/// The route.
+pub(super) async fn receive(
+    State(shared): State<Arc<Shared>>,
+    Path(alias): Path<String>,
+    ApiQuery(params): ApiQuery<Params>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let channel = webhook::channel_id(&alias);
+    let count = |reason| {
+        let surface = channel.to_string();
+        shared.deps.observer.observe(Observation::Refused { surface, reason });
+    };
+    let settings = shared.webhook(&alias);
+    let (Some(settings), Some(intake)) = (settings, shared.deps.intakes.get(&channel)) else {
+        super::guard::refused(&shared, "unknown_alias");
+        let message = format!("there is no webhook called `{alias}`");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "unknown_alias", message)
+            .hint("add [channels.webhook.<alias>] to the configuration"));
+    };
+    let (parts, body) = request.into_parts();
+    let body = read_body(body, shared.deps.settings.gateway.body_limit_bytes)
+        .await
+        .inspect_err(|_| count("body"))?;
+    let caller = parts.extensions.get::<Caller>();
+    authentic(&shared, settings, caller, &parts.headers, &body).inspect_err(|error| {
+        count(if error.status == StatusCode::UNAUTHORIZED { "signature" } else { "token" })
+    })?;
+    require_json(&parts.headers).inspect_err(|_| count("content_type"))?;
+    let view = caller.map(View::of);
+    let owner = view.as_ref().and_then(View::owner);
+    let inbound = webhook::decode(&channel, &intake.agent, owner, &body)
+        .map_err(|error| undecodable(&error))
+        .inspect_err(|_| count("body"))?;
+    if !is_allowed(&settings.allowed_users, &inbound.sender.id) {
+        // R4: the store and the agent never see it.
+        count("not_allowed");
+        let message = format!("`{}` may not use this webhook", inbound.sender.id);
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message)
+            .hint("add the sender to allowed_users"));
+    }
+    let outcome = intake.receive(inbound).await?;
+    answer(&shared, &outcome, params.wait).await
+}
+
+/// The signature over the raw body comes before anything looks into it. Without a secret the auth layer
+/// has let somebody in, or nobody.
+fn authentic(
+    shared: &Shared,
+    settings: &WebhookSettings,
+    caller: Option<&Caller>,
+    headers: &axum::http::HeaderMap,
+    body: &[u8],
+) -> Result<(), ApiError> {
+    let Some(secret) = &settings.secret else {
+        let unknown =
+            || ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs a bearer token");
+        return caller.map(|_| ()).ok_or_else(unknown);
+    };
+    let header = headers.get(signature::HEADER).and_then(|value| value.to_str().ok());
+    signature::verify(secret.expose(), header, shared.deps.world.now(), body).map_err(|error| {
+        ApiError::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string())
+    })
+}
+
+fn undecodable(error: &DecodeError) -> ApiError {
+    match error {
+        DecodeError::NotUtf8 => ApiError::bad_request("invalid_utf8", error.to_string()),
+        DecodeError::NotAnObject => ApiError::bad_request("invalid_field", error.to_string()),
+        DecodeError::Json(cause) => {
+            json_error(cause).hint("send `{id, sender, conversation, text}`")
+        }
+        DecodeError::Field(cause) => cause.clone().into(),
+    }
+}
+
+async fn answer(
+    shared: &Shared,
+    outcome: &AcceptOutcome,
+    wait: Option<u64>,
+) -> Result<Response, ApiError> {
+    let envelope = &outcome.envelope;
+    let mut body = serde_json::Map::new();
+    if outcome.duplicate {
+        body.insert("duplicate".to_owned(), Value::Bool(true));
+    }
+    body.insert("envelope".to_owned(), json!(envelope.id));
+    body.insert("turn".to_owned(), json!(envelope.turn));
+    if outcome.rejected && !outcome.duplicate && wait.is_none() {
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", QUEUE_FULL)
+            .retry_after(5)
+            .detail("envelope", json!(envelope.id))
+            .detail("turn", json!(envelope.turn))
+            .detail("outcome", json!("rejected"))
+            .detail("reply", Value::Null));
+    }
+    let record = match wait {
+        Some(seconds) => wait_for(shared, outcome, seconds.min(MAX_WAIT_SECS)).await,
+        None if outcome.duplicate => shared.deps.store.turn(envelope.turn).await?,
+        None => None,
+    };
+    let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
+    if let Some(record) = record.filter(|_| ended || outcome.duplicate) {
+        body.insert("state".to_owned(), json!(record.state));
+        body.insert("outcome".to_owned(), json!(record.outcome));
+        body.insert("reply".to_owned(), json!(record.reply));
+        if let Some(error) = record.error {
+            body.insert("error".to_owned(), json!(error));
+        }
+    }
+    let ok = outcome.duplicate || ended;
+    let status = if ok { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(Value::Object(body))).into_response())
+}
+
+/// Waits for the turn's end. The message is accepted: whatever fails here, that stands.
+async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Option<TurnRecord> {
+    let envelope = &outcome.envelope;
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    // First the subscription, then the record: an end between the two is seen by one of them.
+    let mut events = shared.deps.hub.subscribe(envelope.conversation_id, None);
+    loop {
+        let record = shared.deps.store.turn(envelope.turn).await.ok().flatten();
+        let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
+        if ended || Instant::now() >= deadline || shared.closing.is_cancelled() {
+            return record;
+        }
+        let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
+        let ended = tokio::time::timeout_at(look_again, ends(&mut events, envelope.turn));
+        let _either_way_look = shared.closing.run_until_cancelled(ended).await;
+    }
+}
+
+/// Until something says that the turn may have ended.
+async fn ends(events: &mut Subscription, turn: rookery_messages::ids::TurnId) {
+    loop {
+        match events.next().await {
+            HubItem::Gap { .. } => return,
+            HubItem::Event(event) => {
+                if event.turn == turn && matches!(event.kind, TurnEventKind::Ended { .. }) {
+                    return;
+                }
+            }
+        }
+    }
+}

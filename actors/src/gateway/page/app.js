@@ -1,0 +1,146 @@
+// The page: which conversation is open, and what its frames do.
+
+import { Conversation } from "/page/socket.js";
+import { Log } from "/page/view.js";
+
+const at = (id) => document.getElementById(id);
+const log = new Log(at("log"));
+// The names only, for this browser's list; the token stays in this tab.
+const names = new Set(JSON.parse(localStorage.getItem("rookery.conversations") ?? '["main"]'));
+let token = sessionStorage.getItem("rookery.token");
+let open = null;
+let running = null;
+
+function list(current) {
+  localStorage.setItem("rookery.conversations", JSON.stringify([...names]));
+  at("conversations").replaceChildren(
+    ...[...names].map((name) => {
+      const item = document.createElement("li");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = name;
+      button.setAttribute("aria-current", String(name === current));
+      button.addEventListener("click", () => show(name));
+      item.append(button);
+      return item;
+    }),
+  );
+}
+
+function setRunning(turn) {
+  running = turn;
+  at("stop").hidden = !turn;
+}
+
+function onframe(frame) {
+  switch (frame.type) {
+    case "accepted":
+      setRunning(frame.turn);
+      break;
+    case "delta":
+      log.delta(frame.turn, frame.text);
+      break;
+    case "thinking":
+      log.delta(frame.turn, frame.text, "thinking");
+      break;
+    case "tool_call":
+      log.call(frame);
+      break;
+    case "tool_result":
+      log.result(frame);
+      break;
+    case "approval":
+      log.approval(frame, (decision) => open.send({ type: "approval", id: frame.id, ...decision }));
+      break;
+    case "notice":
+      if (frame.approval) log.decided(frame.approval, frame.text);
+      else log.line("notice", frame.text);
+      break;
+    case "ended":
+      log.ended(frame);
+      if (frame.turn === running) setRunning(null);
+      break;
+    case "gap":
+      log.clear();
+      if (frame.snapshot) snapshot(frame.snapshot);
+      break;
+    case "error":
+      if (frame.approval && frame.code === "already_decided") log.decided(frame.approval, frame.message);
+      else log.line("error", frame.message);
+      break;
+  }
+}
+
+function snapshot(taken) {
+  log.history(taken.messages);
+  const going = taken.turn && taken.turn.state !== "ended";
+  setRunning(going ? taken.turn.id : null);
+  for (const approval of taken.approvals) onframe({ ...approval, type: "approval" });
+}
+
+async function history(name) {
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  const url = `/v1/conversations/ws/${encodeURIComponent(name)}/messages?limit=100`;
+  const answer = await fetch(url, { headers });
+  if (answer.status === 401) {
+    at("login").showModal();
+    return false;
+  }
+  if (answer.ok) log.history((await answer.json()).messages);
+  return true;
+}
+
+async function show(name) {
+  open?.close();
+  open = null;
+  names.add(name);
+  list(name);
+  log.clear();
+  setRunning(null);
+  at("title").textContent = name;
+  try {
+    if (!(await history(name))) return;
+  } catch {
+    log.line("error", "the service can't be reached; the page tries again");
+  }
+  open = new Conversation(name, token, {
+    onframe,
+    onstatus: (text) => (at("status").textContent = text),
+  });
+}
+
+at("open").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = at("name").value.trim();
+  at("name").value = "";
+  if (name) show(name);
+});
+
+at("say").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = at("text").value;
+  if (!text.trim() || !open) return;
+  log.line("user", text);
+  open.message(text);
+  at("text").value = "";
+});
+
+at("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    at("say").requestSubmit();
+  }
+});
+
+at("stop").addEventListener("click", () => {
+  if (running && open) open.send({ type: "cancel", turn: running });
+});
+
+at("login").addEventListener("close", () => {
+  token = at("token").value;
+  at("token").value = "";
+  sessionStorage.setItem("rookery.token", token);
+  show(at("title").textContent || "main");
+});
+
+show([...names][0] ?? "main");

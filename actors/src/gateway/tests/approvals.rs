@@ -1,0 +1,139 @@
+use reqwest::StatusCode;
+use rookery_messages::session::RouterMsg;
+use serde_json::{Value, json};
+
+use super::rig::*;
+use rookery_messages::approval::Approval;
+
+async fn asked(rig: &mut Rig, id: &str) -> Approval {
+    let (_, accepted) = rig.say("c", id).await;
+    rig.base.routed.recv().await.unwrap();
+    let claim = rig.base.claim(rig.conversation_of(&accepted["turn"]).await).await;
+    rig.base.ask(&claim).await
+}
+
+fn path(approval: &Approval) -> String {
+    format!("/admin/v1/approvals/{}", approval.id)
+}
+
+// I7
+#[tokio::test]
+async fn of_two_deciders_the_first_wins_and_the_other_learns_what_stands() {
+    let mut rig = Rig::new().await;
+    let approval = asked(&mut rig, "1").await;
+    let (_, list) = rig.get_as(ADMIN, "/admin/v1/approvals?pending=true").await;
+    let shown = &list[0];
+    for field in [
+        "id",
+        "turn",
+        "call",
+        "tool",
+        "arguments",
+        "risk",
+        "reason",
+        "asked_at",
+        "expires_at",
+        "approvers",
+        "state",
+    ] {
+        assert!(!shown[field].is_null(), "{field}: {shown}");
+    }
+    let path = path(&approval);
+    let (yes, no) =
+        (json!({ "decision": "approve" }), json!({ "decision": "deny", "reason": "no" }));
+    let (a, b) = tokio::join!(rig.post_as(ADMIN, &path, &yes), rig.post_as(ADMIN, &path, &no));
+    let (won, lost) = if a.0 == StatusCode::OK { (a, b) } else { (b, a) };
+    assert_eq!((won.0, lost.0), (StatusCode::OK, StatusCode::CONFLICT), "{won:?} {lost:?}");
+    assert_eq!(lost.1["error"]["code"], "already_decided");
+    // A084: both are told what is stored.
+    assert_eq!(lost.1["approval"]["state"], won.1["state"]);
+    let stored = rig.base.store.approval(approval.id).await.unwrap().unwrap();
+    assert_eq!(json!(stored), won.1);
+    let hint = rig.base.routed.recv().await.unwrap();
+    assert!(matches!(hint, RouterMsg::ApprovalHint { approval: id, .. } if id == approval.id));
+    assert!(rig.base.routed.try_recv().is_err());
+    assert_eq!(rig.get_as(ADMIN, "/admin/v1/approvals?pending=true").await.1, json!([]));
+    assert_eq!(rig.get_as(ADMIN, "/admin/v1/approvals").await.1, json!([stored]));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn always_gives_a_grant_for_exactly_this_call_in_this_conversation() {
+    // V-H5
+    let mut rig = Rig::new().await;
+    let approval = asked(&mut rig, "1").await;
+    let (status, decided) =
+        rig.post_as(ADMIN, &path(&approval), &json!({ "decision": "always" })).await;
+    assert_eq!((status, &decided["state"]), (StatusCode::OK, &json!("approved")));
+    let grant = async |tool: &str, hash: &str| {
+        let (conversation, now) = (approval.conversation_id, rig.base.world.now());
+        rig.base.store.grant(conversation, tool.to_owned(), hash.to_owned(), now).await.unwrap()
+    };
+    let given = grant("file_write", &approval.arguments_hash).await.unwrap();
+    assert_eq!(given.granted_by.who, "admin");
+    assert_eq!(grant("file_write", "other").await, None);
+    assert_eq!(grant("shell", &approval.arguments_hash).await, None);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_replacement_is_cleaned_and_nonsense_is_refused_by_name() {
+    // V-H11, V-H12
+    let mut rig = Rig::new().await;
+    let approval = asked(&mut rig, "1").await;
+    let path = path(&approval);
+    let cases: [(Value, &str); 5] = [
+        (json!({ "decision": "replace" }), "`replacement`"),
+        (json!({ "decision": "approve", "replacement": "x" }), "`replacement`"),
+        (json!({ "decision": "maybe" }), "`maybe`"),
+        (json!({}), "`decision`"),
+        (json!({ "decision": "approve", "force": true }), "`force`"),
+    ];
+    for (body, names) in cases {
+        let (status, answer) = rig.post_as(ADMIN, &path, &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(names), "{answer}");
+    }
+    let body = json!({ "decision": "replace", "replacement": "a\u{1b}[31mred\u{0}\nb" });
+    let (status, decided) = rig.post_as(ADMIN, &path, &body).await;
+    assert_eq!((status, &decided["state"]), (StatusCode::OK, &json!("denied")));
+    assert_eq!(decided["decision"], json!({ "decision": "replace", "replacement": "ared\nb" }));
+    rig.end().await;
+}
+
+// A086, A088
+#[tokio::test]
+async fn over_a_socket_the_sender_decides_in_its_conversation_and_sees_it_again_until_then() {
+    let mut rig = Rig::new().await;
+    let mut socket = rig.socket("conversation=c").await;
+    let turn = socket.say("1", "hi").await;
+    rig.base.routed.recv().await.unwrap();
+    let claim = rig.base.claim(rig.conversation_of(&turn).await).await;
+    assert_eq!(claim.sender, "local");
+    let approval = rig.base.ask(&claim).await;
+    drop(socket);
+    let mut other = rig.socket("conversation=other").await;
+    other.say("1", "hi").await;
+    rig.base.routed.recv().await.unwrap();
+    let approve = json!({ "type": "approval", "id": approval.id, "decision": "approve" });
+    other.send(approve.clone()).await;
+    assert_eq!(other.next_of("error").await["code"], "not_found");
+    let mut back = rig.socket("conversation=c").await;
+    let shown = back.next_of("approval").await;
+    let at = |field: &str| shown[field].clone();
+    assert_eq!((at("id"), at("turn"), at("tool")), (json!(approval.id), turn, json!("file_write")));
+    assert_eq!(shown["approval"]["id"], shown["id"]);
+    back.send(approve.clone()).await;
+    let notice = back.next_of("notice").await;
+    assert_eq!(
+        (&notice["approval"], &notice["text"]),
+        (&json!(approval.id), &json!("file_write: approved"))
+    );
+    back.send(approve).await;
+    assert_eq!(back.next_of("error").await["code"], "already_decided");
+    let stored = rig.base.store.approval(approval.id).await.unwrap().unwrap();
+    let decider = stored.decided_by.unwrap();
+    assert_eq!((decider.who.as_str(), decider.via.as_str()), ("local", "ws"));
+    assert!(matches!(rig.base.routed.recv().await, Some(RouterMsg::ApprovalHint { .. })));
+    rig.end().await;
+}
