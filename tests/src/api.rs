@@ -324,10 +324,9 @@ impl Api {
         self.book.lock().turns()
     }
 
-    /// Stops, kills, restarts, pauses or resumes an actor.
+    /// Stops, kills, restarts, pauses or resumes the actor at a path of the tree.
     pub async fn act(&self, path: &str, verb: &str) -> Answer {
-        let inner = path.strip_prefix("root/").unwrap_or(path);
-        let path = format!("/admin/v1/actors/{inner}/{verb}");
+        let path = format!("/admin/v1/actors/{path}/{verb}");
         within("the admin route answers", self.post(&path, &json!({"reason": "test"}))).await
     }
 }

@@ -62,10 +62,10 @@ async fn a_killed_observer_comes_back_and_running_turns_do_not_notice() {
     world.model.script("go", [Reply::stream().delta("a").gate(&gate).delta("b").complete("stop")]);
     let id = world.api.tell("c", "go").await;
     gate.reached().await;
-    let before = node(&world, "service/observer").await;
-    assert!((200..300).contains(&world.api.act("service/observer", "kill").await.status));
+    let before = node(&world, "root/service/observer").await;
+    assert!((200..300).contains(&world.api.act("root/service/observer", "kill").await.status));
     until("the observer is back", || async {
-        let now = node(&world, "service/observer").await;
+        let now = node(&world, "root/service/observer").await;
         if now.generation > before.generation { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .await;
@@ -113,7 +113,7 @@ async fn a_turn_stopped_by_an_operator_is_cancelled() {
 async fn sessions_are_made_again_after_their_router_was_restarted() {
     let world = world().await;
     world.api.say("c", "one").await;
-    assert!((200..300).contains(&world.api.act("service/sessions", "restart").await.status));
+    assert!((200..300).contains(&world.api.act("root/service/sessions", "restart").await.status));
     assert_eq!(world.api.say("c", "two").await.text(), "you said: two");
     assert_eq!(world.api.transcript("c").await.len(), 4);
     world.finish().await;

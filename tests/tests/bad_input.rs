@@ -124,7 +124,7 @@ async fn without_the_right_token_only_chatting_from_loopback_is_possible() {
             assert!(!answer.code().is_empty());
         }
     }
-    let stop = nobody.post("/admin/v1/actors/service/stop", &json!({"reason": "test"})).await;
+    let stop = nobody.post("/admin/v1/actors/root/service/stop", &json!({"reason": "test"})).await;
     assert!([401, 403].contains(&stop.status), "{stop:?}");
     assert_eq!(wrong.try_get("/v1/turns").await.status, 401, "a wrong token is worse than none");
     assert_eq!(nobody.say("c", "hello").await.result(), "answered");
@@ -142,7 +142,7 @@ async fn unknown_routes_ids_and_frames_get_error_objects() {
         format!("/v1/turns/{absent}"),
         "/v1/turns/not-an-id".to_owned(),
         format!("/v1/turns/{absent}/events"),
-        "/admin/v1/actors/service/nobody".to_owned(),
+        "/admin/v1/actors/root/service/nobody".to_owned(),
         "/nowhere".to_owned(),
     ] {
         let answer = world.api.try_get(&path).await;

@@ -275,7 +275,7 @@ async fn operators_see_and_decide_from_the_command_line() {
     assert!(tree.code == Some(0) && tree.out.contains("approval"), "{tree:?}");
     let tree = world.cli(&["tree", "--json"]).await.json();
     assert_eq!(tree["root"]["path"], "root");
-    let store = world.cli(&["actor", "show", "store", "--json"]).await.json();
+    let store = world.cli(&["actor", "show", "root/store", "--json"]).await.json();
     assert_eq!(store["kind"], "store", "{store}");
 
     let list = world.cli(&["approvals", "list", "--json"]).await.json();
