@@ -12,6 +12,7 @@ use rookery_tests::model::{paired_results, result_texts};
 use rookery_tests::quiet::live_of_kind;
 use rookery_tests::service::{alive, gone};
 use rookery_tests::sse::kinds;
+use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Reply, Turn, World, program};
 use serde_json::{Value, json};
 
@@ -219,7 +220,7 @@ async fn a_cancel_in_a_parallel_batch_keeps_the_finished_result_and_interrupts_t
     world.finish().await;
 }
 
-// V-N6
+// V-N6, V-I15
 #[tokio::test]
 async fn every_call_that_began_is_reported_ended_exactly_once_however_it_ends() {
     let world = world().await;
@@ -234,7 +235,10 @@ async fn every_call_that_began_is_reported_ended_exactly_once_however_it_ends() 
     ws.say("1", "go").await;
     world.file("h.started").await;
     let mut events = ws.until("tool_result").await;
-    world.api.cancel(events[0]["turn"].as_str().unwrap()).await;
+    let id = events[0]["turn"].as_str().unwrap().to_owned();
+    let states = ["succeeded", "failed", "failed", "running"];
+    world.api.turn_when(&id, "three have ended", |turn| turn.call_states() == states).await;
+    world.api.cancel(&id).await;
     events.extend(ws.until("ended").await);
     let calls_of = |kind: &str| -> Vec<Value> {
         let mut calls: Vec<Value> =
@@ -246,6 +250,15 @@ async fn every_call_that_began_is_reported_ended_exactly_once_however_it_ends() 
     assert!(opened.windows(2).all(|pair| pair[0] != pair[1]), "{opened:?}");
     assert!(closed.windows(2).all(|pair| pair[0] != pair[1]), "{closed:?}");
     assert!(opened.iter().all(|call| closed.contains(call)), "{:?}", kinds(&events));
+    // The metrics are another sink: three commands began, three ended, one of them interrupted.
+    until("the metrics hold one end a call", || async {
+        let metrics = world.api.metrics().await;
+        let ends = |state| metrics.sum("rookery_tool_calls_total", &["tool=\"shell\"", state]);
+        let seen =
+            (ends("state=\"succeeded\""), ends("state=\"failed\""), ends("state=\"interrupted\""));
+        if seen == (1.0, 1.0, 1.0) { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
     ws.close().await;
     world.finish().await;
 }
@@ -331,7 +344,7 @@ async fn the_same_read_in_a_later_response_runs_again() {
     world.finish().await;
 }
 
-// V-J1, V-J2, V-J3, A136
+// V-J1, V-J2, V-J4, A136
 #[tokio::test]
 async fn a_long_result_is_cut_visibly_between_its_head_and_tail_and_never_inside_a_character() {
     let config = Config::new().runtime("max_tool_result_chars = 3000");

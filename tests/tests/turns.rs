@@ -11,6 +11,7 @@ use rookery_messages::tool::text;
 use rookery_tests::api::{fresh_id, message};
 use rookery_tests::model::last_user;
 use rookery_tests::sse::{kinds, visible};
+use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Gate, Reply, World, db, program};
 use serde_json::json;
 
@@ -71,6 +72,16 @@ async fn a_turn_has_one_start_and_one_end_on_record_whether_it_succeeds_or_fails
             assert_eq!(record.iter().filter(|k| *k == kind).count(), 1, "{text}: {record:?}");
         }
         assert_eq!(record.last().map(String::as_str), Some("ended"));
+        for line in ["turn started", "turn ended"] {
+            let logged = until(&format!("the log says `{line}`"), || async {
+                let log = world.service.log();
+                let count =
+                    log.lines().filter(|l| l.contains(line) && l.contains(&turn.id)).count();
+                if count == 0 { Err("not yet".to_owned()) } else { Ok(count) }
+            })
+            .await;
+            assert_eq!(logged, 1, "{text}: {line}");
+        }
     }
     world.finish().await;
 }
@@ -175,7 +186,8 @@ async fn a_cancel_after_visible_text_keeps_it_with_the_marker_and_closes_the_str
     gate.reached().await;
     world.api.cancel(&id).await;
     let turn = world.api.ended(&id).await;
-    assert_eq!(turn.result(), "cancelled");
+    assert_eq!((turn.result(), turn.fault()), ("cancelled", "cancelled"));
+    assert!(turn.error.unwrap().message.starts_with("cancelled by"));
     world.model.dropped(0).await;
     let shown = world.api.transcript("c").await;
     let partial = shown.last().unwrap();
