@@ -1,0 +1,152 @@
+//! The live tree: what operators see, and what stopping, killing and restarting parts of it does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails at the place of the fault"
+)]
+
+use rookery_messages::tree::TreeNode;
+use rookery_tests::quiet::{live_of_kind, nodes};
+use rookery_tests::wait::until;
+use rookery_tests::{Call, Config, Gate, Reply, World, program};
+
+async fn world() -> World {
+    World::start(program!(), Config::new()).await
+}
+
+async fn node(world: &World, path: &str) -> TreeNode {
+    let answer = world.api.get(&format!("/admin/v1/actors/{path}")).await;
+    serde_json::from_value(answer).unwrap()
+}
+
+// I9
+#[tokio::test]
+async fn the_tree_shows_a_running_turn_with_its_model_call_and_its_tools_below_their_session() {
+    let world = world().await;
+    let gate = Gate::new();
+    let ask = Reply::calls([Call::hold("a"), Call::hold("b")]);
+    world.model.script("go", [Reply::stream().gate(&gate).then(ask), Reply::text("done")]);
+    let id = world.api.tell("c", "go").await;
+    gate.reached().await;
+    let tree = world.api.tree().await;
+    rookery_tests::quiet::check_shape(&tree).unwrap();
+    let model = live_of_kind(&tree, "model");
+    assert_eq!(model.len(), 1);
+    assert!(model[0].contains(&format!("turn/{id}/model/")), "{model:?}");
+    gate.open();
+    world.file("a.started").await;
+    world.file("b.started").await;
+    let tree = world.api.tree().await;
+    rookery_tests::quiet::check_shape(&tree).unwrap();
+    let tools = live_of_kind(&tree, "tool");
+    assert_eq!(tools.len(), 2);
+    assert!(tools.iter().all(|path| path.contains("/batch/") && path.contains(&id)), "{tools:?}");
+    for kind in ["store", "observer", "session", "turn", "batch"] {
+        assert!(!live_of_kind(&tree, kind).is_empty(), "no {kind} in the tree");
+    }
+    let seen = nodes(&tree);
+    assert!(seen.iter().all(|node| node.mailbox.capacity > 0), "every mailbox has a cap");
+    world.put("a.go", "");
+    world.put("b.go", "");
+    assert_eq!(world.api.ended(&id).await.text(), "done");
+    world.finish().await;
+}
+
+// I8
+#[tokio::test]
+async fn a_killed_observer_comes_back_and_running_turns_do_not_notice() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.model.script("go", [Reply::stream().delta("a").gate(&gate).delta("b").complete("stop")]);
+    let id = world.api.tell("c", "go").await;
+    gate.reached().await;
+    let before = node(&world, "root/service/observer").await;
+    assert!((200..300).contains(&world.api.act("root/service/observer", "kill").await.status));
+    until("the observer is back", || async {
+        let now = node(&world, "root/service/observer").await;
+        if now.generation > before.generation { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    gate.open();
+    let turn = world.api.ended(&id).await;
+    assert_eq!((turn.text(), turn.attempts), ("ab", 1));
+    world.finish().await;
+}
+
+// I8
+#[tokio::test]
+async fn a_turn_whose_actor_is_killed_is_begun_again_and_other_conversations_go_on() {
+    let world = world().await;
+    let gate = Gate::new();
+    let held = Reply::stream().gate(&gate).delta("first try").complete("stop");
+    world.model.script("victim", [held, Reply::text("second try")]);
+    let id = world.api.tell("c", "victim").await;
+    gate.reached().await;
+    let turns = live_of_kind(&world.api.tree().await, "turn");
+    assert_eq!(turns.len(), 1);
+    assert!((200..300).contains(&world.api.act(&turns[0], "kill").await.status));
+    assert_eq!(world.api.say("d", "neighbour").await.result(), "answered");
+    let turn = world.api.ended(&id).await;
+    assert_eq!((turn.text(), turn.attempts), ("second try", 2));
+    world.model.dropped(0).await;
+    assert_eq!(world.api.transcript("c").await, ["user: victim", "assistant: second try"]);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_stopped_by_an_operator_is_cancelled() {
+    let world = world().await;
+    world.model.script("go", [Reply::stream().delta("so far").hang()]);
+    let id = world.api.tell("c", "go").await;
+    world.model.counted(1).await;
+    let turns = live_of_kind(&world.api.tree().await, "turn");
+    assert!((200..300).contains(&world.api.act(&turns[0], "stop").await.status));
+    assert_eq!(world.api.ended(&id).await.result(), "cancelled");
+    world.model.dropped(0).await;
+    world.finish().await;
+}
+
+// I8
+#[tokio::test]
+async fn sessions_are_made_again_after_their_router_was_restarted() {
+    let world = world().await;
+    world.api.say("c", "one").await;
+    assert!((200..300).contains(&world.api.act("root/service/sessions", "restart").await.status));
+    assert_eq!(world.api.say("c", "two").await.text(), "you said: two");
+    assert_eq!(world.api.transcript("c").await.len(), 4);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_parallel_life_of_many_conversations_survives_kills_of_its_turns() {
+    // I1, I8
+    let world = world().await;
+    world
+        .model
+        .rule("", |body| Reply::text(format!("re: {}", rookery_tests::model::last_user(body))));
+    let mut turns = Vec::new();
+    for n in 0..20 {
+        turns.push(world.api.tell(&format!("c{}", n % 5), &format!("message {n}")).await);
+        if n % 4 == 0 {
+            for path in live_of_kind(&world.api.tree().await, "turn") {
+                // It may have ended by now, which is as good.
+                world.api.act(&path, "kill").await;
+            }
+        }
+    }
+    for (n, id) in turns.iter().enumerate() {
+        let turn = world.api.ended(id).await;
+        assert_eq!((turn.result(), turn.text()), ("answered", format!("re: message {n}").as_str()));
+    }
+    for c in 0..5 {
+        let transcript = world.api.transcript(&format!("c{c}")).await;
+        let expected: Vec<String> = (0..20)
+            .filter(|n| n % 5 == c)
+            .flat_map(|n| [format!("user: message {n}"), format!("assistant: re: message {n}")])
+            .collect();
+        assert_eq!(transcript, expected);
+    }
+    world.finish().await;
+}

@@ -1,0 +1,138 @@
+//! SIGTERM: what ends, what is parked, what goes on at the next start.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails at the place of the fault"
+)]
+
+use std::time::Duration;
+
+use rookery_tests::service::{alive, gone};
+use rookery_tests::{Call, Config, Gate, Reply, World, program};
+use serde_json::json;
+
+/// More than the phases after the drain may take.
+const REST: Duration = Duration::from_secs(15);
+
+fn drain(secs: u64) -> Config {
+    Config::new().shutdown(&format!("drain_secs = {secs}"))
+}
+
+// I14
+#[tokio::test]
+async fn an_idle_service_ends_at_once_with_exit_code_0() {
+    let mut world = World::start(program!(), drain(60)).await;
+    world.api.say("c", "hello").await;
+    world.assert_quiet().await;
+    let ended = world.stop().await;
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.took < Duration::from_secs(8), "{ended:?}");
+    world.over();
+}
+
+// I14
+#[tokio::test]
+async fn a_turn_that_ends_within_the_drain_is_answered_before_the_end() {
+    let mut world = World::start(program!(), drain(60)).await;
+    let gate = Gate::new();
+    world.model.script("go", [Reply::stream().gate(&gate).delta("made it").complete("stop")]);
+    let id = world.api.tell("c", "go").await;
+    gate.reached().await;
+    world.service.signal_term();
+    gate.open();
+    assert_eq!(world.service.wait(REST).await.code, Some(0), "{}", world.service.log_tail(40));
+    world.service.restart().await;
+    let turn = world.api.turn(&id).await;
+    assert_eq!((turn.state.as_str(), turn.text(), turn.attempts), ("ended", "made it", 1));
+    assert_eq!(world.model.count(), 1);
+    world.finish().await;
+}
+
+// I14
+#[tokio::test]
+async fn a_turn_that_does_not_end_in_time_is_stopped_and_goes_on_at_the_next_start() {
+    let mut world = World::start(program!(), drain(1)).await;
+    world.model.script("go", [Reply::stream().delta("half").hang(), Reply::text("whole")]);
+    let id = world.api.tell("c", "go").await;
+    world.model.counted(1).await;
+    let ended = world.service.term(Duration::from_secs(1) + REST).await;
+    assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.model.dropped(0).await;
+    world.service.restart().await;
+    assert_eq!(world.api.ended(&id).await.text(), "whole");
+    assert_eq!(world.api.transcript("c").await, ["user: go", "assistant: whole"]);
+    world.finish().await;
+}
+
+// V-N2, I14
+#[tokio::test]
+async fn a_turn_that_waits_for_an_answer_is_parked_at_once_and_asks_again_after_the_start() {
+    let config = drain(60).level("supervised").agent("approval_route = \"admin\"");
+    let mut world = World::start(program!(), config).await;
+    world.model.script("go", [Reply::calls([Call::shell("echo ran >> log")]), Reply::text("done")]);
+    let id = world.api.tell("c", "go").await;
+    let before = world.api.approval_of(&id).await;
+    let ended = world.service.term(REST).await;
+    assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.service.restart().await;
+    let after = world.api.approval_of(&id).await;
+    assert_eq!((&after["id"], &after["expires_at"]), (&before["id"], &before["expires_at"]));
+    world.api.decide(&after, &json!({"decision": "approve"})).await;
+    assert_eq!(world.api.ended(&id).await.text(), "done");
+    assert_eq!(world.read("log"), "ran\n");
+    world.finish().await;
+}
+
+// I14
+#[tokio::test]
+async fn a_second_signal_skips_the_waiting() {
+    let mut world = World::start(program!(), drain(120)).await;
+    world.model.script("go", [Reply::silence(), Reply::text("later")]);
+    let id = world.api.tell("c", "go").await;
+    world.model.counted(1).await;
+    world.service.signal_term();
+    // The first is being worked on once the service says that it takes no new work.
+    rookery_tests::wait::until("the service is not ready any more", || async {
+        let request = world.api.request(reqwest::Method::GET, "/readyz").send().await;
+        match request {
+            Ok(answer) if answer.status().is_success() => Err("ready".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    world.service.signal_term();
+    world.service.wait(REST).await;
+    world.service.restart().await;
+    assert_eq!(world.api.ended(&id).await.text(), "later");
+    world.finish().await;
+}
+
+// A129, I6
+#[tokio::test]
+async fn processes_of_tools_end_with_the_service_and_after_a_kill_at_its_next_start() {
+    let mut world = World::start(program!(), drain(0)).await;
+    let mark = format!("sleep 8{}", std::process::id());
+    let call = || Call::shell(&format!("{mark}1 & {mark}2"));
+    world.model.script("go", [Reply::calls([call()]), Reply::text("done"), Reply::text("done")]);
+    world.model.script("again", [Reply::calls([call()]), Reply::text("done"), Reply::text("done")]);
+    world.api.tell("c", "go").await;
+    alive(&format!("{mark}1")).await;
+    alive(&format!("{mark}2")).await;
+    let ended = world.service.term(REST).await;
+    assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    gone(&mark).await;
+    world.service.restart().await;
+    let id = world.api.tell("d", "again").await;
+    alive(&format!("{mark}1")).await;
+    alive(&format!("{mark}2")).await;
+    world.crash().await;
+    gone(&mark).await;
+    world.api.ended(&id).await;
+    let turns = world.api.known_turns();
+    for id in turns {
+        world.api.ended(&id).await;
+    }
+    world.finish().await;
+}

@@ -1,0 +1,419 @@
+//! Turns as a sender, a client and the provider see them: entry, streaming, caps, order.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails at the place of the fault"
+)]
+
+use rookery_messages::tool::text;
+use rookery_tests::api::{fresh_id, message};
+use rookery_tests::model::last_user;
+use rookery_tests::sse::{kinds, visible};
+use rookery_tests::wait::until;
+use rookery_tests::{Call, Config, Gate, Reply, World, db, program};
+use serde_json::json;
+
+async fn world() -> World {
+    World::start(program!(), Config::new()).await
+}
+
+// V-A1
+#[tokio::test]
+async fn a_blank_message_is_refused_and_nothing_is_sent_or_kept() {
+    let world = world().await;
+    for text in ["", "  ", "\n\t ", "\u{a0}\u{2003}"] {
+        let answer = world.api.webhook(&message(&fresh_id(), "c", text), "?wait=10").await;
+        assert!((400..500).contains(&answer.status), "{text:?}: {answer:?}");
+        assert!(!answer.code().is_empty());
+    }
+    assert_eq!(world.model.count(), 0);
+    assert_eq!(world.api.ledger().await.accepted, 0);
+    world.finish().await;
+}
+
+// V-A2, V-A3
+#[tokio::test]
+async fn a_text_turn_adds_one_user_and_one_assistant_message_and_one_system_message_leads_each_request()
+ {
+    let world = world().await;
+    world.model.script("first", [Reply::deltas(["Good ", "morning", "."])]);
+    assert_eq!(world.api.say("c", "first").await.text(), "Good morning.");
+    assert_eq!(world.api.transcript("c").await, ["user: first", "assistant: Good morning."]);
+    world.api.say("c", "second").await;
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2);
+    for request in &requests {
+        let messages = request["messages"].as_array().unwrap();
+        assert_eq!(messages.iter().filter(|m| m["role"] == "system").count(), 1, "{request}");
+    }
+    let roles: Vec<&str> = requests[1]["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    world.finish().await;
+}
+
+// V-A6
+#[tokio::test]
+async fn a_turn_has_one_start_and_one_end_on_record_whether_it_succeeds_or_fails() {
+    let world = World::start(program!(), Config::new().provider("max_attempts = 1")).await;
+    world.model.script("well", [Reply::text("fine")]);
+    world.model.script("badly", [Reply::error(400, "no such model")]);
+    for (text, outcome) in [("well", "answered"), ("badly", "failed")] {
+        let turn = world.api.say("c", text).await;
+        assert_eq!(turn.result(), outcome);
+        let record = db::journal(world.dir(), &turn.id);
+        for kind in ["started", "ended"] {
+            assert_eq!(record.iter().filter(|k| *k == kind).count(), 1, "{text}: {record:?}");
+        }
+        assert_eq!(record.last().map(String::as_str), Some("ended"));
+        for line in ["turn started", "turn ended"] {
+            let logged = until(&format!("the log says `{line}`"), || async {
+                let log = world.service.log();
+                let count =
+                    log.lines().filter(|l| l.contains(line) && l.contains(&turn.id)).count();
+                if count == 0 { Err("not yet".to_owned()) } else { Ok(count) }
+            })
+            .await;
+            assert_eq!(logged, 1, "{text}: {line}");
+        }
+    }
+    world.finish().await;
+}
+
+// V-E25
+#[tokio::test]
+async fn events_of_a_tool_turn_come_in_order_under_one_turn_and_usage_is_summed_a_call() {
+    let world = world().await;
+    world.model.script(
+        "clock",
+        [Reply::calls([Call::new("time", json!({}))]), Reply::deltas(["It is ", "late."])],
+    );
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "clock").await;
+    let events = ws.until("ended").await;
+    let order = kinds(&events);
+    let at = |kind: &str| order.iter().position(|k| *k == kind).unwrap();
+    let last_delta = order.iter().rposition(|kind| *kind == "delta").unwrap();
+    assert!(at("accepted") < at("tool_call"), "{order:?}");
+    assert!(at("tool_call") < at("tool_result") && at("tool_result") < last_delta, "{order:?}");
+    let turn = events[0]["turn"].clone();
+    assert!(turn.is_string() && events.iter().all(|event| event["turn"] == turn), "{events:#?}");
+    let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.windows(2).all(|pair| pair[0] < pair[1]), "{seqs:?}");
+    let ended = events.last().unwrap();
+    assert_eq!(ended["reply"], "It is late.");
+    assert_eq!(ended["usage"], json!({"input": 20, "output": 10}));
+    ws.close().await;
+    world.finish().await;
+}
+
+// V-E1
+#[tokio::test]
+async fn text_before_and_after_a_call_is_forwarded_and_the_call_waits_for_the_end_of_the_stream() {
+    let world = world().await;
+    let gate = Gate::new();
+    let stream = Reply::stream()
+        .delta("Let me ")
+        .ask([Call::shell("echo ran > ran")])
+        .delta("look.")
+        .gate(&gate)
+        .complete("tool_calls");
+    world.model.script("go", [stream, Reply::text("Done.")]);
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "go").await;
+    let mut events = ws.until("delta").await;
+    while visible(&events) != "Let me look." {
+        events.extend(ws.until("delta").await);
+    }
+    gate.reached().await;
+    assert!(!kinds(&events).contains(&"tool_call") && world.read("ran").is_empty());
+    gate.open();
+    events.extend(ws.until("ended").await);
+    assert_eq!(world.read("ran"), "ran\n");
+    assert_eq!(events.last().unwrap()["reply"], "Done.");
+    ws.close().await;
+    world.finish().await;
+}
+
+// V-E2
+#[tokio::test]
+async fn narration_before_a_call_is_shown_once() {
+    let world = world().await;
+    let first = Reply::stream()
+        .delta("I will ")
+        .delta("check.")
+        .ask([Call::new("time", json!({}))])
+        .complete("tool_calls");
+    world.model.script("go", [first, Reply::text("All good.")]);
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "go").await;
+    let shown = visible(&ws.until("ended").await);
+    assert_eq!(shown.matches("I will check.").count(), 1, "{shown}");
+    assert_eq!(shown.matches("All good.").count(), 1, "{shown}");
+    ws.close().await;
+    world.finish().await;
+}
+
+// V-E14
+#[tokio::test]
+async fn a_stream_that_breaks_after_visible_text_fails_the_turn_and_keeps_what_was_shown() {
+    let world = World::start(program!(), Config::new().provider("max_attempts = 1")).await;
+    world.model.script("go", [Reply::stream().delta("The answer is").cut()]);
+    let turn = world.api.say("c", "go").await;
+    assert_eq!(turn.result(), "failed");
+    assert!(turn.fault().starts_with("provider_"), "{turn:?}");
+    let shown = world.api.transcript("c").await;
+    let partial = shown.last().unwrap();
+    assert!(partial.starts_with("assistant: The answer is"), "{shown:?}");
+    assert!(partial.ends_with(text::INTERRUPTED_MARKER), "{shown:?}");
+    assert_eq!(world.model.count(), 1, "visible text is not streamed a second time");
+    world.finish().await;
+}
+
+// V-E15, A111
+#[tokio::test]
+async fn a_cancel_after_visible_text_keeps_it_with_the_marker_and_closes_the_stream() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.model.script("go", [Reply::stream().delta("Half of it").gate(&gate).complete("stop")]);
+    let id = world.api.tell("c", "go").await;
+    gate.reached().await;
+    world.api.cancel(&id).await;
+    let turn = world.api.ended(&id).await;
+    assert_eq!((turn.result(), turn.fault()), ("cancelled", "cancelled"));
+    assert!(turn.error.unwrap().message.starts_with("cancelled by"));
+    world.model.dropped(0).await;
+    let shown = world.api.transcript("c").await;
+    let partial = shown.last().unwrap();
+    assert!(partial.starts_with("assistant: Half of it"), "{shown:?}");
+    assert!(partial.ends_with(text::INTERRUPTED_MARKER), "{shown:?}");
+    world.api.cancel(&id).await;
+    world.api.say("c", "and now").await;
+    world.finish().await;
+}
+
+// V-E16
+#[tokio::test]
+async fn a_cancel_before_any_output_leaves_the_bare_marker() {
+    let world = world().await;
+    world.model.script("go", [Reply::silence()]);
+    let id = world.api.tell("c", "go").await;
+    world.model.counted(1).await;
+    world.api.cancel(&id).await;
+    assert_eq!(world.api.ended(&id).await.result(), "cancelled");
+    world.model.dropped(0).await;
+    let expected = ["user: go".to_owned(), format!("assistant: {}", text::INTERRUPTED_MARKER)];
+    assert_eq!(world.api.transcript("c").await, expected);
+    world.api.say("c", "and now").await;
+    world.finish().await;
+}
+
+// V-E17
+#[tokio::test]
+async fn a_cancel_while_a_retry_waits_ends_the_turn_at_once() {
+    let world = world().await;
+    world.model.script("go", [Reply::error(429, "slow down").header("retry-after", "60")]);
+    let id = world.api.tell("c", "go").await;
+    world.model.counted(1).await;
+    world.api.cancel(&id).await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(world.api.ended(&id).await.result(), "cancelled");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert_eq!(world.model.count(), 1);
+    world.finish().await;
+}
+
+// V-E24
+#[tokio::test]
+async fn a_client_that_stops_reading_does_not_keep_a_cancel_from_its_turn() {
+    let world = world().await;
+    let gate = Gate::new();
+    let block = "x".repeat(16 * 1024);
+    let flood = (0..600).fold(Reply::stream(), |reply, _| reply.delta(&block));
+    world.model.script("flood", [flood.gate(&gate).complete("stop")]);
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "flood").await;
+    let accepted = ws.until("accepted").await;
+    let id = accepted.last().unwrap()["turn"].as_str().unwrap().to_owned();
+    // Nobody reads from here on: more is on its way than sockets hold, and the stream goes on all the same.
+    gate.reached().await;
+    world.api.cancel(&id).await;
+    assert_eq!(world.api.ended(&id).await.result(), "cancelled");
+    drop(ws);
+    world.finish().await;
+}
+
+// V-K1
+#[tokio::test]
+async fn at_the_cap_a_turn_fails_and_the_error_names_the_cap() {
+    let world = World::start(program!(), Config::new().runtime("max_tool_iterations = 3")).await;
+    world.model.rule("again", |_| Reply::calls([Call::new("time", json!({}))]));
+    let turn = world.api.say("c", "again").await;
+    assert_eq!((turn.result(), turn.fault()), ("failed", "iteration_cap"));
+    let error = turn.error.as_ref().unwrap();
+    assert!(
+        error.message.contains('3') && error.message.contains("max_tool_iterations"),
+        "{error:?}"
+    );
+    assert_eq!(turn.calls.len(), 3, "{turn:?}");
+    world.api.say("c", "something else").await;
+    world.finish().await;
+}
+
+// V-K2, V-K3
+#[tokio::test]
+async fn at_the_cap_a_summary_is_asked_for_without_tools_and_shown_with_a_notice() {
+    let config = Config::new().runtime("max_tool_iterations = 2").runtime("at_cap = \"summary\"");
+    let world = World::start(program!(), config).await;
+    world.model.script(
+        "again",
+        [
+            Reply::calls([Call::new("time", json!({"timezone": "UTC"}))]),
+            Reply::calls([Call::new("time", json!({"timezone": "Asia/Tokyo"}))]),
+        ],
+    );
+    world.model.rule("", |body| match body.get("tools") {
+        Some(_) => Reply::calls([Call::new("time", json!({}))]),
+        None => Reply::text("So far it is late."),
+    });
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "again").await;
+    let events = ws.until("ended").await;
+    let ended = events.last().unwrap();
+    assert_eq!(ended["outcome"], "answered");
+    let reply = ended["reply"].as_str().unwrap();
+    assert!(reply.contains("So far it is late.") && reply.contains('2'), "{reply}");
+    assert_eq!(visible(&events).matches("So far it is late.").count(), 1);
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[..2].iter().all(|request| request["tools"].is_array()));
+    ws.close().await;
+    world.finish().await;
+}
+
+// V-N8, I3
+#[tokio::test]
+async fn two_messages_that_arrive_together_are_answered_one_after_the_other() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.model.script("one", [Reply::stream().delta("first").gate(&gate).complete("stop")]);
+    let first = world.api.tell("c", "one").await;
+    gate.reached().await;
+    let second = world.api.tell("c", "two").await;
+    assert_eq!(world.api.turn(&second).await.state, "queued");
+    assert_eq!(world.model.count(), 1);
+    gate.open();
+    let (first, second) = (world.api.ended(&first).await, world.api.ended(&second).await);
+    assert!(first.ended_at <= second.started_at, "{first:?} {second:?}");
+    let expected = ["user: one", "assistant: first", "user: two", "assistant: you said: two"];
+    assert_eq!(world.api.transcript("c").await, expected);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn conversations_do_not_wait_for_each_other() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.model.script("slow", [Reply::stream().gate(&gate).delta("at last").complete("stop")]);
+    let slow = world.api.tell("a", "slow").await;
+    gate.reached().await;
+    assert_eq!(world.api.say("b", "quick").await.text(), "you said: quick");
+    gate.open();
+    assert_eq!(world.api.ended(&slow).await.text(), "at last");
+    world.finish().await;
+}
+
+// A110
+#[tokio::test]
+async fn a_cancel_stops_the_running_turn_and_the_waiting_one_takes_its_place() {
+    let world = world().await;
+    world.model.script("one", [Reply::silence()]);
+    let first = world.api.tell("c", "one").await;
+    world.model.counted(1).await;
+    let second = world.api.tell("c", "two").await;
+    world.api.cancel(&first).await;
+    assert_eq!(world.api.ended(&first).await.result(), "cancelled");
+    assert_eq!(world.api.ended(&second).await.text(), "you said: two");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_waiting_turn_can_be_cancelled_and_the_running_one_goes_on() {
+    let world = world().await;
+    let gate = Gate::new();
+    world.model.script("one", [Reply::stream().gate(&gate).delta("first").complete("stop")]);
+    let first = world.api.tell("c", "one").await;
+    gate.reached().await;
+    let second = world.api.tell("c", "two").await;
+    world.api.cancel(&second).await;
+    gate.open();
+    assert_eq!(world.api.ended(&first).await.text(), "first");
+    assert_eq!(world.api.ended(&second).await.result(), "cancelled");
+    assert_eq!(world.model.count(), 1);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_message_interrupts_the_running_turn_where_the_channel_says_so() {
+    let world = World::start(program!(), Config::new().webhook("queue = \"interrupt\"")).await;
+    world.model.script("one", [Reply::silence()]);
+    let first = world.api.tell("c", "one").await;
+    world.model.counted(1).await;
+    let second = world.api.say("c", "two").await;
+    assert_eq!(second.text(), "you said: two");
+    assert_eq!(world.api.ended(&first).await.result(), "cancelled");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_queue_limit_is_rejected_and_its_sender_is_told() {
+    let world = World::start(program!(), Config::new().webhook("queue_limit = 1")).await;
+    let gate = Gate::new();
+    world.model.script("one", [Reply::stream().gate(&gate).delta("first").complete("stop")]);
+    let first = world.api.tell("c", "one").await;
+    gate.reached().await;
+    let second = world.api.tell("c", "two").await;
+    let third = world.api.webhook(&message(&fresh_id(), "c", "three"), "?wait=10").await;
+    assert_eq!((third.status, &third.body["outcome"]), (200, &json!("rejected")), "{third:?}");
+    gate.open();
+    world.api.ended(&first).await;
+    assert_eq!(world.api.ended(&second).await.result(), "answered");
+    assert_eq!(world.api.ledger().await.rejected, 1);
+    world.finish().await;
+}
+
+// I2
+#[tokio::test]
+async fn a_message_sent_again_gets_the_turn_it_has() {
+    let world = world().await;
+    let body = message("same-id", "c", "hello");
+    let first = world.api.webhook(&body, "?wait=30").await;
+    let second = world.api.webhook(&body, "?wait=30").await;
+    assert_eq!((second.status, &second.body["duplicate"]), (200, &json!(true)), "{second:?}");
+    assert_eq!(second.body["turn"], first.body["turn"]);
+    assert_eq!(second.body["envelope"], first.body["envelope"]);
+    assert_eq!(world.model.count(), 1);
+    assert_eq!(world.api.ledger().await.accepted, 1);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn turns_can_be_listed_by_conversation_and_state() {
+    let world = world().await;
+    world.api.say("a", "one").await;
+    world.api.say("b", "two").await;
+    let list = world.api.get("/v1/turns?conversation=a&state=ended&limit=5").await;
+    let list = list.as_array().or_else(|| list["turns"].as_array()).unwrap().clone();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0]["conversation"], "a");
+    assert_eq!(last_user(&world.model.last_request()), "two");
+    let none = world.api.get("/v1/turns?conversation=a&state=running").await;
+    assert_eq!(none.as_array().or_else(|| none["turns"].as_array()).unwrap().len(), 0);
+    world.finish().await;
+}
