@@ -1,9 +1,19 @@
 //! `rookery policy check`: what the gate says of one call, by the configuration alone.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rookery_actors::policy::arguments::arguments_hash;
+use rookery_actors::policy::gate::{Access, CallToJudge};
+use rookery_actors::runtime::system_world;
+use rookery_actors::tool::builtin::builtin_registry;
 use rookery_messages::approval::Risk;
+use rookery_messages::ids::ConversationId;
 use rookery_messages::settings::Settings;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::service::{gate, workspace};
 
 /// What the gate decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -28,18 +38,52 @@ pub struct PolicyAnswer {
     pub reason: String,
 }
 
-/// Judges a call of `tool` by `agent` with these arguments.
+/// Judges a call of `tool` by `agent` with these arguments. Nothing is run, nobody is asked; standing
+/// grants are not looked at.
 pub fn policy_check(
     settings: &Settings,
+    own_files: &[PathBuf],
     agent: &str,
     tool: &str,
     arguments: &Map<String, Value>,
 ) -> Result<PolicyAnswer, PolicyCheckError> {
-    if !settings.agents.contains_key(agent) {
+    let Some(agent_settings) = settings.agents.get(agent) else {
         return Err(PolicyCheckError::NoAgent(agent.to_owned()));
+    };
+    let world = system_world();
+    let tools = builtin_registry(Arc::clone(&world.clock));
+    let (name, effects) = match tools.resolve(tool) {
+        Some((name, tool)) => (name, tool.effects(arguments)),
+        None => {
+            return Ok(PolicyAnswer {
+                decision: Verdict::Blocked,
+                risk: Risk::High,
+                reason: format!("there is no tool `{tool}`"),
+            });
+        }
+    };
+    let workspace = workspace(agent, agent_settings);
+    if !workspace.is_dir() {
+        return Err(PolicyCheckError::NoWorkspace(agent.to_owned(), workspace));
     }
-    let _ = (tool, arguments);
-    Err(PolicyCheckError::NotWired)
+    let profile =
+        settings.risk_profiles.get(&agent_settings.risk_profile).cloned().unwrap_or_default();
+    let gate = gate(settings, profile, workspace, own_files);
+    let judged = gate.evaluate(&CallToJudge {
+        tool: name,
+        effects: &effects,
+        arguments_hash: &arguments_hash(arguments),
+        conversation_id: ConversationId(world.ids.next()),
+        grant: None,
+        approval: None,
+        now: world.now(),
+    });
+    let (decision, reason) = match judged.decision {
+        Access::Allowed(_) => (Verdict::Allowed, "the risk profile allows it".to_owned()),
+        Access::NeedsApproval(reason) => (Verdict::NeedsApproval, reason),
+        Access::Blocked(reason) => (Verdict::Blocked, reason),
+    };
+    Ok(PolicyAnswer { decision, risk: judged.risk, reason })
 }
 
 /// Why a call can't be judged.
@@ -48,7 +92,7 @@ pub enum PolicyCheckError {
     /// No such agent.
     #[error("there is no agent `{0}`; `rookery config show` lists them")]
     NoAgent(String),
-    /// The gate is not part of this build.
-    #[error("the gate is not wired yet")]
-    NotWired,
+    /// Paths are judged against the real folder.
+    #[error("the workspace {} of agent `{}` is not there; start the service once, or make it", .1.display(), .0)]
+    NoWorkspace(String, PathBuf),
 }

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod health;
 pub mod inspect;
+pub mod root;
 pub mod shutdown;
 pub mod strategy;
 pub mod supervisor;

@@ -7,6 +7,7 @@ mod handle;
 mod hub;
 mod log;
 mod metrics;
+mod recorder;
 
 #[cfg(test)]
 mod tests;
@@ -17,4 +18,5 @@ pub use feed::ObservationFeed;
 pub use handle::{ObserverHandle, TurnVoice};
 pub use hub::{EventHub, HubItem, Subscription};
 pub use log::LogObserver;
+pub use recorder::{Recorder, RecorderHandle, RecorderMsg};
 pub use metrics::{Known, Metrics, Sources};

@@ -163,6 +163,11 @@ impl Entry {
         true
     }
 
+    /// What it waits for.
+    pub fn waiting_on(&self) -> Option<String> {
+        self.waiting_on.lock().clone()
+    }
+
     /// Asks it to stop.
     pub fn stop(&self, reason: StopReason) {
         if let Some(control) = self.control.get() {

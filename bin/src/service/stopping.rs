@@ -1,0 +1,116 @@
+//! The phases of a shutdown (DESIGN.md, section 8).
+
+use std::time::Duration;
+
+use rookery_actors::runtime::Directory;
+use rookery_messages::channel::SenderMsg;
+use rookery_messages::exit::StopReason;
+use rookery_supervisors::shutdown::Phase;
+
+use super::Running;
+
+/// How long turns that are told to stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(16);
+/// How long senders may flush.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+/// How long the gateway may take to end what is in hand.
+const GATEWAY_LIMIT: Duration = Duration::from_secs(6);
+/// How long the rest of the tree may take.
+const TREE_LIMIT: Duration = Duration::from_secs(30);
+/// How often a phase looks whether it is done.
+const LOOK: Duration = Duration::from_millis(10);
+/// What a turn that a person has to decide about waits on.
+const WAITS_FOR_A_PERSON: &str = "waiting_approval";
+
+pub(super) fn phases(running: Running) -> Vec<Phase> {
+    let Running { directory, root, store, senders, world, drain, .. } = running;
+    let mut phases = Vec::new();
+    let d = directory.clone();
+    phases.push(Phase::new("intakes stop", Duration::from_secs(1), move |_, _| async move {
+        Ok(format!("{} paused", pause(&d, "intake")))
+    }));
+    let d = directory.clone();
+    phases.push(Phase::new("sessions claim nothing", Duration::from_secs(1), move |_, _| async move {
+        let paused = pause(&d, "router") + pause(&d, "session");
+        Ok(format!("{paused} paused"))
+    }));
+    let d = directory.clone();
+    phases.push(Phase::new("turns finish", drain, move |_, _| async move {
+        let mut parked = 0;
+        loop {
+            let turns = d.of_kind("turn");
+            for turn in &turns {
+                // Nobody knows when the person answers: parked at once, asked again after the start.
+                if turn.waiting_on().as_deref() == Some(WAITS_FOR_A_PERSON) {
+                    turn.stop(StopReason::Shutdown);
+                    parked += 1;
+                }
+            }
+            if turns.is_empty() {
+                return Ok(format!("{parked} parked for an approval"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }));
+    let d = directory.clone();
+    phases.push(
+        Phase::new("the rest stops", STOP_LIMIT, move |_, _| {
+            let turns = d.of_kind("turn");
+            for turn in &turns {
+                turn.stop(StopReason::Shutdown);
+            }
+            async move {
+                while !d.of_kind("turn").is_empty() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                Ok(format!("{} stopped, to be resumed", turns.len()))
+            }
+        })
+        .hurried(Duration::from_secs(5)),
+    );
+    phases.push(Phase::new("senders flush", FLUSH_LIMIT, move |_, _| async move {
+        loop {
+            let mut due = 0;
+            for (channel, sender) in &senders {
+                let next = store.outbox_due(channel.clone()).await.map_err(|e| e.to_string())?;
+                if next.is_some_and(|at| at <= world.now()) {
+                    due += 1;
+                    // A full mailbox holds the same hint already.
+                    let _ = sender.try_send(SenderMsg::Due);
+                }
+            }
+            if due == 0 {
+                return Ok("nothing is due".to_owned());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }));
+    let d = directory.clone();
+    phases.push(Phase::new("gateway", GATEWAY_LIMIT, move |_, _| {
+        for gateway in d.of_kind("gateway") {
+            gateway.stop(StopReason::Shutdown);
+        }
+        async move {
+            while !d.of_kind("gateway").is_empty() {
+                tokio::time::sleep(LOOK).await;
+            }
+            Ok("closed".to_owned())
+        }
+    }));
+    phases.push(
+        Phase::new("store", TREE_LIMIT, move |until, _| {
+            root.address.stop_by(StopReason::Shutdown, Some(until));
+            async move {
+                let reason = root.handle.ended().await;
+                directory.wait_empty().await;
+                Ok(format!("the tree ended: {reason}"))
+            }
+        })
+        .hurried(Duration::from_secs(10)),
+    );
+    phases
+}
+
+fn pause(directory: &Directory, kind: &str) -> usize {
+    directory.of_kind(kind).iter().filter(|entry| entry.set_paused(true)).count()
+}

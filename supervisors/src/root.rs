@@ -1,0 +1,233 @@
+//! The tree, read as a table (DESIGN.md, section 3).
+//!
+//! | path | what | restart |
+//! |---|---|---|
+//! | `root` | rest_for_one over store and service | ends the process |
+//! | `root/store` | the store | escalates: service is stopped as `StoreLost`, both start again |
+//! | `root/service` | one_for_one | escalates |
+//! | `…/observer` | metrics, log, subscribers | parks |
+//! | `…/recorder` | crashes, operators' deeds | parks |
+//! | `…/providers/<profile>` | places, cooldown of one profile | parks |
+//! | `…/channels/<id>/{sender,intake}` | one channel | parks |
+//! | `…/sessions` | the router, and below it the conversations | parks |
+//! | `…/gateway` | HTTP, WebSocket, admin | parks |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_actors::channel::{Intake, IntakeArgs, Sender, SenderArgs};
+use rookery_actors::gateway::{Gateway, GatewayArgs, GatewayMsg, MAILBOX};
+use rookery_actors::model::{ProviderActor, ProviderArgs};
+use rookery_actors::observe::{ObserverActor, ObserverArgs, Recorder, RecorderMsg};
+use rookery_actors::runtime::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
+use rookery_actors::session::{RouterActor, RouterArgs};
+use rookery_actors::store::{OpenStore, StoreActor, StoreClient};
+use rookery_messages::address::{Address, AddressCell};
+use rookery_messages::channel::{IntakeMsg, SenderMsg};
+use rookery_messages::child::{ChildPolicy, Exhausted, Intensity, Strategy};
+use rookery_messages::exit::StopReason;
+use rookery_messages::ids::ChannelId;
+use rookery_messages::model::ProviderMsg;
+use rookery_messages::observe::ObserverMsg;
+use rookery_messages::session::RouterMsg;
+use rookery_messages::store::StoreMsg;
+
+use crate::supervisor::{StopLog, SupervisorActor, SupervisorMsg, SupervisorSpec};
+
+/// Addresses that outlive every incarnation. Made first, so that the parts can be wired to each other.
+pub struct Cells {
+    /// The store.
+    pub store: Arc<AddressCell<StoreMsg>>,
+    /// Metrics and log.
+    pub observer: Arc<AddressCell<ObserverMsg>>,
+    /// Crashes and audit.
+    pub recorder: Arc<AddressCell<RecorderMsg>>,
+    /// Provider profiles.
+    pub providers: BTreeMap<String, Arc<AddressCell<ProviderMsg>>>,
+    /// Channels' intakes.
+    pub intakes: BTreeMap<ChannelId, Arc<AddressCell<IntakeMsg>>>,
+    /// Channels' senders.
+    pub senders: BTreeMap<ChannelId, Arc<AddressCell<SenderMsg>>>,
+    /// The router.
+    pub router: Arc<AddressCell<RouterMsg>>,
+    /// The gateway.
+    pub gateway: Arc<AddressCell<GatewayMsg>>,
+}
+
+impl Cells {
+    /// For these profiles and channels.
+    pub fn new<'a>(
+        profiles: impl IntoIterator<Item = &'a str>,
+        channels: impl IntoIterator<Item = &'a ChannelId> + Clone,
+    ) -> Self {
+        Self {
+            store: AddressCell::new(),
+            observer: AddressCell::new(),
+            recorder: AddressCell::new(),
+            providers: profiles.into_iter().map(|p| (p.to_owned(), AddressCell::new())).collect(),
+            intakes: channels.clone().into_iter().map(|c| (c.clone(), AddressCell::new())).collect(),
+            senders: channels.into_iter().map(|c| (c.clone(), AddressCell::new())).collect(),
+            router: AddressCell::new(),
+            gateway: AddressCell::new(),
+        }
+    }
+
+    /// The store's typed client.
+    pub fn store_client(&self) -> StoreClient {
+        StoreClient::new(Address::new(Arc::clone(&self.store)))
+    }
+}
+
+/// One channel's two actors.
+#[derive(Clone)]
+pub struct ChannelPlan {
+    /// The channel.
+    pub id: ChannelId,
+    /// Takes messages in.
+    pub intake: IntakeArgs,
+    /// Sends replies out.
+    pub sender: SenderArgs,
+}
+
+/// Everything the tree is built from.
+pub struct ServicePlan {
+    /// The addresses.
+    pub cells: Cells,
+    /// Opens the store.
+    pub store: OpenStore,
+    /// Metrics and log.
+    pub observer: ObserverArgs,
+    /// Provider profiles.
+    pub providers: Vec<ProviderArgs>,
+    /// Channels.
+    pub channels: Vec<ChannelPlan>,
+    /// Conversations.
+    pub sessions: RouterArgs,
+    /// HTTP, WebSocket, admin.
+    pub gateway: GatewayArgs,
+}
+
+/// Starts the tree; `log` collects how its actors end.
+pub async fn start(
+    spawner: &Spawner,
+    plan: ServicePlan,
+    log: &Arc<StopLog>,
+) -> Result<Child<SupervisorMsg>, SpawnError> {
+    let build = tree(Arc::new(plan), Arc::clone(log));
+    let grace = build.grace();
+    spawner.spawn::<SupervisorActor>(SpawnSpec::new("root").mailbox(64).grace(grace), build).await
+}
+
+/// The table.
+fn tree(plan: Arc<ServicePlan>, log: Arc<StopLog>) -> SupervisorSpec {
+    let store = ChildStarter::<StoreActor>::new(SpawnSpec::new("store").mailbox(4_096), {
+        let open = Arc::clone(&plan.store);
+        move || Arc::clone(&open)
+    })
+    .behind(Arc::clone(&plan.cells.store));
+    let service_log = Arc::clone(&log);
+    SupervisorSpec::new(Strategy::RestForOne)
+        .siblings_stop_for(StopReason::StoreLost)
+        .log_stops(log)
+        .child(escalating(10), store)
+        .supervisor(escalating(5), SpawnSpec::new("service"), move || {
+            service(&plan, &service_log)
+        })
+}
+
+fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
+    let cells = &plan.cells;
+    let observer = starter::<ObserverActor>("observer", 8_192, &cells.observer, {
+        let plan = Arc::clone(plan);
+        move || plan.observer.clone()
+    });
+    let recorder = starter::<Recorder>("recorder", 1_024, &cells.recorder, {
+        let plan = Arc::clone(plan);
+        move || plan.cells.store_client()
+    });
+    let router = starter::<RouterActor>("sessions", 16_384, &cells.router, {
+        let plan = Arc::clone(plan);
+        move || plan.sessions.clone()
+    });
+    let gateway = starter::<Gateway>("gateway", MAILBOX, &cells.gateway, {
+        let plan = Arc::clone(plan);
+        move || plan.gateway.clone()
+    });
+    let (providers_plan, providers_log) = (Arc::clone(plan), Arc::clone(log));
+    let (channels_plan, channels_log) = (Arc::clone(plan), Arc::clone(log));
+    SupervisorSpec::new(Strategy::OneForOne)
+        .log_stops(Arc::clone(log))
+        .child(parking(2), observer)
+        .child(parking(5), recorder)
+        .supervisor(parking(5), SpawnSpec::new("providers"), move || {
+            providers(&providers_plan, &providers_log)
+        })
+        .supervisor(parking(5), SpawnSpec::new("channels"), move || {
+            channels(&channels_plan, &channels_log)
+        })
+        .child(parking(20), router)
+        .child(parking(5), gateway)
+}
+
+fn providers(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
+    let empty = SupervisorSpec::new(Strategy::OneForOne).log_stops(Arc::clone(log));
+    plan.providers.iter().fold(empty, |spec, args| {
+        let Some(cell) = plan.cells.providers.get(&args.name) else { return spec };
+        let args = args.clone();
+        let name = args.name.clone();
+        spec.child(
+            patient(2),
+            starter::<ProviderActor>(&name, 4_096, cell, move || args.clone()),
+        )
+    })
+}
+
+fn channels(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
+    let empty = SupervisorSpec::new(Strategy::OneForOne).log_stops(Arc::clone(log));
+    plan.channels.iter().enumerate().fold(empty, |spec, (index, channel)| {
+        let (plan, log) = (Arc::clone(plan), Arc::clone(log));
+        spec.supervisor(patient(5), SpawnSpec::new(channel.id.as_str()), move || {
+            let empty = SupervisorSpec::new(Strategy::OneForOne).log_stops(Arc::clone(&log));
+            match plan.channels.get(index) {
+                Some(channel) => one_channel(empty, &plan.cells, channel),
+                None => empty,
+            }
+        })
+    })
+}
+
+fn one_channel(spec: SupervisorSpec, cells: &Cells, channel: &ChannelPlan) -> SupervisorSpec {
+    let (Some(sender_cell), Some(intake_cell)) =
+        (cells.senders.get(&channel.id), cells.intakes.get(&channel.id))
+    else {
+        return spec;
+    };
+    let (sender, intake) = (channel.sender.clone(), channel.intake.clone());
+    spec.child(patient(5), starter::<Sender>("sender", 256, sender_cell, move || sender.clone()))
+        .child(patient(2), starter::<Intake>("intake", 1_024, intake_cell, move || intake.clone()))
+}
+
+fn starter<T: rookery_actors::runtime::Supervised>(
+    segment: &str,
+    mailbox: usize,
+    cell: &Arc<AddressCell<T::Msg>>,
+    args: impl Fn() -> T::Args + Send + Sync + 'static,
+) -> ChildStarter<T> {
+    ChildStarter::new(SpawnSpec::new(segment).mailbox(mailbox), args).behind(Arc::clone(cell))
+}
+
+fn parking(grace_secs: u64) -> ChildPolicy {
+    ChildPolicy { grace: Duration::from_secs(grace_secs), ..ChildPolicy::default() }
+}
+
+/// For what depends on the world outside: many restarts before it is given up.
+fn patient(grace_secs: u64) -> ChildPolicy {
+    let intensity = Intensity { restarts: 20, window: Duration::from_secs(300) };
+    ChildPolicy { intensity, ..parking(grace_secs) }
+}
+
+fn escalating(grace_secs: u64) -> ChildPolicy {
+    let intensity = Intensity { restarts: 3, window: Duration::from_secs(60) };
+    ChildPolicy { exhausted: Exhausted::Escalate, intensity, ..parking(grace_secs) }
+}
