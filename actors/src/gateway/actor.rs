@@ -17,10 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, ConnectionArgs, Terms};
 use super::deps::{GatewayDeps, Shared};
+use super::follow::Opening;
 use super::guard::Peer;
-use super::socket::{Follower, SocketPlace};
+use super::socket::SocketPlace;
 use super::{routes, serve};
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
+
+/// New conversations that are kept for connections to hear of.
+const BIRTHS: usize = 64;
 
 /// What the gateway takes.
 pub enum GatewayMsg {
@@ -46,7 +50,7 @@ pub struct Upgraded {
     pub(super) socket: WebSocket,
     pub(super) terms: Terms,
     pub(super) place: SocketPlace,
-    pub(super) follower: Option<Follower>,
+    pub(super) opening: Opening,
 }
 
 impl Message for GatewayMsg {
@@ -100,6 +104,7 @@ impl Supervised for Gateway {
             local,
             gateway: ctx.address(),
             sockets: Arc::default(),
+            births: tokio::sync::broadcast::Sender::new(BIRTHS),
             closing: CancellationToken::new(),
         });
         let accept = serve::accept(listener, ctx.address(), shared.closing.clone());
@@ -135,14 +140,14 @@ impl Supervised for Gateway {
                 if ctx.stopping().is_some() {
                     return Ok(());
                 }
-                let Upgraded { socket, terms, place, follower } = *upgraded;
+                let Upgraded { socket, terms, place, opening } = *upgraded;
                 let name = ctx.world().ids.next().to_string();
                 let args = ConnectionArgs {
                     shared: Arc::clone(&state.shared),
                     socket,
                     terms,
                     place,
-                    follower,
+                    opening,
                 };
                 if let Err(error) = ctx.spawn::<Connection>(SpawnSpec::new(name), args).await {
                     tracing::warn!(%error, "a WebSocket connection could not be taken");

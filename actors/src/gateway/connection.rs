@@ -29,9 +29,10 @@ use super::approvals::{Word, decision, settle};
 use super::cancel::{cancel, stop_running};
 use super::deps::Shared;
 use super::error::ApiError;
+use super::follow::{Born, Opening};
 use super::frames::{self, ClientFrame};
 use super::snapshot::Place;
-use super::socket::{self, Follower, Out, SocketPlace, Writer};
+use super::socket::{self, Out, SocketPlace, Writer};
 use crate::channel::text::{check_id, check_text};
 use crate::channel::{IntakeHandle, ReceiveError, scope};
 use crate::runtime::{Ctx, Supervised};
@@ -123,7 +124,7 @@ pub struct ConnectionArgs {
     pub(super) socket: WebSocket,
     pub(super) terms: Terms,
     pub(super) place: SocketPlace,
-    pub(super) follower: Option<Follower>,
+    pub(super) opening: Opening,
 }
 
 /// The actor.
@@ -149,14 +150,14 @@ impl Supervised for Connection {
     type State = ConnectionState;
 
     fn start(ctx: &mut Ctx<Self>, args: ConnectionArgs) -> Result<ConnectionState, ActorError> {
-        let ConnectionArgs { shared, socket, terms, place, follower } = args;
-        let conversation = follower.as_ref().map(|follower| follower.conversation);
+        let ConnectionArgs { shared, socket, terms, place, opening } = args;
+        let conversation = opening.follower.as_ref().map(|follower| follower.conversation);
         let terms = Arc::new(terms);
         let (out, commands) = mpsc::channel(OUT);
         let (sink, stream) = socket.split();
         ctx.task(socket::read(stream, ctx.address(), place));
         let (told, agreed) = (Arc::clone(&shared), Arc::clone(&terms));
-        let writer = Writer::new(told, agreed, sink, commands, ctx.address(), follower);
+        let writer = Writer::new(told, agreed, sink, commands, ctx.address(), opening);
         ctx.task(writer.run());
         Ok(ConnectionState {
             shared,
@@ -294,6 +295,9 @@ impl ConnectionState {
                 if self.conversation.is_none() {
                     self.conversation = Some(envelope.conversation_id);
                     self.say(ctx, Out::Follow(envelope.conversation_id));
+                    // Nobody may be waiting for it.
+                    let born = Born::of(&self.terms, envelope.conversation_id);
+                    let _ = self.shared.births.send(born);
                 }
                 if outcome.duplicate {
                     // Only whoever sent it again is told; the conversation has heard it before.

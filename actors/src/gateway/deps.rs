@@ -12,10 +12,12 @@ use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Settings, WebhookSettings};
 use rookery_messages::time::World;
 use serde::Serialize;
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::GatewayMsg;
 use super::auth::Tokens;
+use super::follow::Born;
 use crate::channel::IntakeHandle;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::runtime::Directory;
@@ -91,6 +93,8 @@ pub(super) struct Shared {
     pub gateway: Address<GatewayMsg>,
     /// WebSocket connections now.
     pub sockets: Arc<AtomicUsize>,
+    /// Conversations that got their first message over a WebSocket.
+    pub births: broadcast::Sender<Born>,
     /// Cancelled: streams end, waiting requests are answered, connections close after that.
     pub closing: CancellationToken,
 }

@@ -32,6 +32,7 @@ mod deps;
 mod error;
 mod events;
 mod extract;
+mod follow;
 mod frames;
 mod guard;
 mod hooks;

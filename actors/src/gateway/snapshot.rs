@@ -24,7 +24,7 @@ const TURNS: u32 = 100;
 const APPROVALS: u32 = 1_000;
 
 /// A conversation as a connection or a stream knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub channel: ChannelId,
     /// The stored name.

@@ -12,7 +12,6 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use rookery_messages::address::Address;
 use rookery_messages::ids::ConversationId;
-use rookery_messages::store::StoreError;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -21,9 +20,10 @@ use tokio_tungstenite::tungstenite;
 use super::connection::{ConnectionMsg, FrameBox, Terms};
 use super::deps::Shared;
 use super::error::ApiError;
+use super::follow::{Follower, Heard, Opening, heard, next};
 use super::frames;
 use super::snapshot;
-use crate::observe::{HubItem, Subscription};
+use crate::observe::HubItem;
 
 /// A ping goes out this often.
 const PING: Duration = Duration::from_secs(30);
@@ -111,27 +111,6 @@ fn reason_of(error: &axum::Error) -> Option<(u16, &'static str)> {
     }
 }
 
-/// A connection's place in its conversation's events.
-pub(super) struct Follower {
-    pub conversation: ConversationId,
-    events: Subscription,
-    /// The first gap says only that older events are gone, which nobody asked for.
-    quiet: bool,
-}
-
-impl Follower {
-    /// Follows the conversation from now on, if it exists yet.
-    pub async fn find(shared: &Shared, terms: &Terms) -> Result<Option<Self>, StoreError> {
-        let agent = &terms.agent;
-        let turns = snapshot::turns(shared, &terms.place, |turn| turn.agent == *agent).await?;
-        Ok(turns.first().map(|turn| {
-            let conversation = turn.conversation_id;
-            let events = shared.deps.hub.subscribe(conversation, None);
-            Self { conversation, events, quiet: false }
-        }))
-    }
-}
-
 /// Writes until told to close, or until the client is gone.
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -139,7 +118,7 @@ pub(super) struct Writer {
     sink: SplitSink<WebSocket, Message>,
     commands: mpsc::Receiver<Out>,
     actor: Address<ConnectionMsg>,
-    follower: Option<Follower>,
+    opening: Opening,
     /// The seq of the last event sent.
     seq: u64,
 }
@@ -153,10 +132,11 @@ impl Writer {
         sink: SplitSink<WebSocket, Message>,
         commands: mpsc::Receiver<Out>,
         actor: Address<ConnectionMsg>,
-        follower: Option<Follower>,
+        opening: Opening,
     ) -> Self {
-        let head = follower.as_ref().map_or(1, |f| shared.deps.hub.next_seq(f.conversation));
-        Self { shared, terms, sink, commands, actor, follower, seq: head.saturating_sub(1) }
+        let next = |follower: &Follower| shared.deps.hub.next_seq(follower.conversation);
+        let seq = opening.follower.as_ref().map_or(0, |f| next(f).saturating_sub(1));
+        Self { shared, terms, sink, commands, actor, opening, seq }
     }
 
     /// The task.
@@ -170,37 +150,51 @@ impl Writer {
         if let Ok(first) = tokio::time::timeout(HOLD, self.commands.recv()).await {
             self.obey(first.ok_or(Closed)?).await?;
         }
-        while let Some(item) = self.follower.as_mut().and_then(|f| f.events.try_next()) {
+        while let Some(item) = self.opening.follower.as_mut().and_then(|f| f.events.try_next()) {
             self.pass_on(item).await?;
         }
         // A086: whoever comes back sees again what waits for a decision.
         self.show_pending().await?;
         let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
         loop {
-            let follower = self.follower.as_mut();
+            let Opening { follower, births } = &mut self.opening;
+            let waits = follower.is_none();
             tokio::select! {
                 command = self.commands.recv() => self.obey(command.ok_or(Closed)?).await?,
-                item = next(follower) => self.pass_on(item).await?,
+                item = next(follower.as_mut()) => self.pass_on(item).await?,
+                heard = heard(births, &self.terms, waits) => self.begin(heard).await?,
                 _ = ping.tick() => self.raw(Message::Ping(Default::default())).await?,
             }
         }
     }
 
-    fn follow(&mut self, conversation: ConversationId, after: u64) {
-        let events = self.shared.deps.hub.subscribe(conversation, Some(after));
-        self.seq = after;
-        self.follower = Some(Follower { conversation, events, quiet: false });
+    /// Somebody else has begun the conversation, or may have.
+    async fn begin(&mut self, heard: Heard) -> Result<(), Closed> {
+        match heard {
+            Heard::Ours(conversation) => {
+                self.opening.follower = Some(Follower::of_new(&self.shared, conversation));
+            }
+            // A store that does not answer now is asked again when the client says something.
+            Heard::Unsure => {
+                let found = Follower::find(&self.shared, &self.terms).await.ok().flatten();
+                self.opening.follower = found;
+            }
+        }
+        self.tell_found().await
+    }
+
+    async fn tell_found(&self) -> Result<(), Closed> {
+        let Some(follower) = &self.opening.follower else { return Ok(()) };
+        let found = ConnectionMsg::Found(follower.conversation);
+        self.actor.send(found).await.map_err(|_| Closed)
     }
 
     async fn obey(&mut self, command: Out) -> Result<(), Closed> {
         match command {
             Out::Frame(frame) => self.send(frame).await,
             Out::Follow(conversation) => {
-                if self.follower.is_none() {
-                    self.follow(conversation, 0);
-                    if let Some(follower) = &mut self.follower {
-                        follower.quiet = true;
-                    }
+                if self.opening.follower.is_none() {
+                    self.opening.follower = Some(Follower::of_new(&self.shared, conversation));
                 }
                 Ok(())
             }
@@ -215,28 +209,26 @@ impl Writer {
     }
 
     async fn resume(&mut self, seq: u64) -> Result<(), Closed> {
-        if self.follower.is_none() {
+        if self.opening.follower.is_none() {
             // Somebody else may have begun it meanwhile.
             match Follower::find(&self.shared, &self.terms).await {
-                Ok(found) => self.follower = found,
+                Ok(found) => self.opening.follower = found,
                 Err(error) => return self.send(frames::error(&error.into())).await,
             }
-            if let Some(follower) = &self.follower {
-                let found = ConnectionMsg::Found(follower.conversation);
-                self.actor.send(found).await.map_err(|_| Closed)?;
-            }
+            self.tell_found().await?;
         }
-        let Some(conversation) = self.follower.as_ref().map(|f| f.conversation) else {
+        let Some(conversation) = self.opening.follower.as_ref().map(|f| f.conversation) else {
             let message = "there is nothing to resume: the conversation has no message yet";
             let error = ApiError::bad_request("nothing_to_resume", message);
             return self.send(frames::error(&error)).await;
         };
-        self.follow(conversation, seq);
+        self.seq = seq;
+        self.opening.follower = Some(Follower::after(&self.shared, conversation, seq));
         Ok(())
     }
 
     async fn pass_on(&mut self, item: HubItem) -> Result<(), Closed> {
-        let Some(follower) = &mut self.follower else { return Ok(()) };
+        let Some(follower) = &mut self.opening.follower else { return Ok(()) };
         let quiet = std::mem::take(&mut follower.quiet);
         match item {
             HubItem::Event(event) => {
@@ -249,7 +241,7 @@ impl Writer {
     }
 
     async fn gap(&mut self, oldest: u64) -> Result<(), Closed> {
-        let Some(follower) = &mut self.follower else { return Ok(()) };
+        let Some(follower) = &mut self.opening.follower else { return Ok(()) };
         let conversation = follower.conversation;
         let rest = snapshot::rest_of_ring(&mut follower.events);
         let head = self.shared.deps.hub.next_seq(conversation);
@@ -273,7 +265,7 @@ impl Writer {
     }
 
     async fn show_pending(&mut self) -> Result<(), Closed> {
-        let Some(follower) = &self.follower else { return Ok(()) };
+        let Some(follower) = &self.opening.follower else { return Ok(()) };
         match snapshot::pending(&self.shared, follower.conversation).await {
             Ok(pending) => {
                 for approval in pending {
@@ -295,13 +287,5 @@ impl Writer {
 
     async fn raw(&mut self, message: Message) -> Result<(), Closed> {
         self.sink.send(message).await.map_err(|_| Closed)
-    }
-}
-
-/// The follower's next event; never, if there is none.
-async fn next(follower: Option<&mut Follower>) -> HubItem {
-    match follower {
-        Some(follower) => follower.events.next().await,
-        None => std::future::pending().await,
     }
 }

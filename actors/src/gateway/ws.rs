@@ -19,8 +19,9 @@ use super::connection::Terms;
 use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::ApiQuery;
+use super::follow::Opening;
 use super::snapshot::Place;
-use super::socket::{Follower, SocketPlace};
+use super::socket::SocketPlace;
 use crate::channel::text::check_conversation;
 
 /// The conversation of a client that names none.
@@ -56,8 +57,7 @@ pub(super) async fn upgrade(
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", message)
             .retry_after(10)
     })?;
-    // Before the client can say anything: no event of its first message may be missed.
-    let follower = Follower::find(&shared, &terms).await?;
+    let opening = Opening::new(&shared, &terms).await?;
     let limit = shared.deps.settings.gateway.body_limit_bytes;
     let gateway = shared.gateway.clone();
     Ok(upgrade
@@ -67,7 +67,7 @@ pub(super) async fn upgrade(
         .on_upgrade(move |socket| async move {
             // A gateway that has ended takes no sockets; dropping this one closes it.
             let upgraded =
-                GatewayMsg::Upgraded(Box::new(Upgraded { socket, terms, place, follower }));
+                GatewayMsg::Upgraded(Box::new(Upgraded { socket, terms, place, opening }));
             let _ = gateway.send(upgraded).await;
         }))
 }

@@ -101,6 +101,27 @@ async fn what_cannot_be_used_is_answered_by_name_and_the_socket_goes_on() {
     rig.end().await;
 }
 
+#[tokio::test]
+async fn everybody_in_a_conversation_hears_its_first_message_also_who_came_before_it() {
+    let rig = Rig::new().await;
+    let mut early = rig.socket("conversation=c").await;
+    let mut elsewhere = rig.socket("conversation=d").await;
+    let mut speaker = rig.socket("conversation=c").await;
+    let turn = speaker.say("1", "hi").await;
+    assert_eq!(early.next_of("accepted").await["turn"], turn);
+    let claim = rig.base.claim(rig.conversation_of(&turn).await).await;
+    rig.base.answer(&claim, "hello").await;
+    for socket in [&mut early, &mut speaker] {
+        assert_eq!(socket.next_of("ended").await["reply"], "hello");
+    }
+    // And may answer in it.
+    assert_ne!(early.say("2", "and?").await, turn);
+    elsewhere.send(json!({ "type": "message", "id": "3", "text": "hi" })).await;
+    let first = elsewhere.next().await;
+    assert_eq!((&first["type"], &first["id"]), (&json!("accepted"), &json!("3")));
+    rig.end().await;
+}
+
 // A080
 #[tokio::test]
 async fn who_comes_back_gets_the_missing_events_or_a_gap_with_a_snapshot() {
