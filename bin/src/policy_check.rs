@@ -63,9 +63,10 @@ pub fn policy_check(
         }
     };
     let workspace = workspace(agent, agent_settings);
-    if !workspace.is_dir() {
-        return Err(PolicyCheckError::NoWorkspace(agent.to_owned(), workspace));
-    }
+    // Paths are judged against the real folder; the service would make it at its start too.
+    std::fs::create_dir_all(&workspace).map_err(|error| {
+        PolicyCheckError::NoWorkspace(agent.to_owned(), workspace.clone(), error)
+    })?;
     let profile =
         settings.risk_profiles.get(&agent_settings.risk_profile).cloned().unwrap_or_default();
     let gate = gate(settings, profile, workspace, own_files);
@@ -93,6 +94,6 @@ pub enum PolicyCheckError {
     #[error("there is no agent `{0}`; `rookery config show` lists them")]
     NoAgent(String),
     /// Paths are judged against the real folder.
-    #[error("the workspace {} of agent `{}` is not there; start the service once, or make it", .1.display(), .0)]
-    NoWorkspace(String, PathBuf),
+    #[error("the workspace {} of agent `{}` can't be made: {}; check agents.{}.workspace", .1.display(), .0, .2, .0)]
+    NoWorkspace(String, PathBuf, std::io::Error),
 }

@@ -66,7 +66,11 @@ impl Cells {
             observer: AddressCell::new(),
             recorder: AddressCell::new(),
             providers: profiles.into_iter().map(|p| (p.to_owned(), AddressCell::new())).collect(),
-            intakes: channels.clone().into_iter().map(|c| (c.clone(), AddressCell::new())).collect(),
+            intakes: channels
+                .clone()
+                .into_iter()
+                .map(|c| (c.clone(), AddressCell::new()))
+                .collect(),
             senders: channels.into_iter().map(|c| (c.clone(), AddressCell::new())).collect(),
             router: AddressCell::new(),
             gateway: AddressCell::new(),
@@ -131,9 +135,7 @@ fn tree(plan: Arc<ServicePlan>, log: Arc<StopLog>) -> SupervisorSpec {
         .siblings_stop_for(StopReason::StoreLost)
         .log_stops(log)
         .child(escalating(10), store)
-        .supervisor(escalating(5), SpawnSpec::new("service"), move || {
-            service(&plan, &service_log)
-        })
+        .supervisor(escalating(5), SpawnSpec::new("service"), move || service(&plan, &service_log))
 }
 
 fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
@@ -176,10 +178,7 @@ fn providers(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         let Some(cell) = plan.cells.providers.get(&args.name) else { return spec };
         let args = args.clone();
         let name = args.name.clone();
-        spec.child(
-            patient(2),
-            starter::<ProviderActor>(&name, 4_096, cell, move || args.clone()),
-        )
+        spec.child(patient(2), starter::<ProviderActor>(&name, 4_096, cell, move || args.clone()))
     })
 }
 

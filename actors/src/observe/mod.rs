@@ -18,5 +18,5 @@ pub use feed::ObservationFeed;
 pub use handle::{ObserverHandle, TurnVoice};
 pub use hub::{EventHub, HubItem, Subscription};
 pub use log::LogObserver;
-pub use recorder::{Recorder, RecorderHandle, RecorderMsg};
 pub use metrics::{Known, Metrics, Sources};
+pub use recorder::{Recorder, RecorderHandle, RecorderMsg};

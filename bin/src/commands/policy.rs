@@ -11,7 +11,7 @@ use crate::render::json_text;
 /// Judges one call and prints the answer as JSON.
 pub fn check(loaded: &Loaded, agent: &str, tool: &str, arguments: &str) -> Result<Exit, Failure> {
     let arguments = parse_arguments(arguments)?;
-    let answer = policy_check(&loaded.settings, agent, tool, &arguments)
+    let answer = policy_check(&loaded.settings, &loaded.own_files, agent, tool, &arguments)
         .map_err(|error| Failure::failed(error.to_string()))?;
     let value = serde_json::to_value(&answer)
         .map_err(|error| Failure::failed(format!("can't print the answer: {error}")))?;

@@ -211,7 +211,10 @@ async fn open_store(settings: &Settings, world: &World) -> Result<plan::Opened, 
     if let Found::Processes(records) = reader.read(&Read::Processes)? {
         let ended = end_survivors(&records).await;
         if !ended.is_empty() {
-            tracing::warn!(groups = ended.len(), "ended processes that a former life had left behind");
+            tracing::warn!(
+                groups = ended.len(),
+                "ended processes that a former life had left behind"
+            );
         }
         let gone: Vec<Write> = records
             .iter()

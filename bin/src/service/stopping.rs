@@ -30,10 +30,14 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
         Ok(format!("{} paused", pause(&d, "intake")))
     }));
     let d = directory.clone();
-    phases.push(Phase::new("sessions claim nothing", Duration::from_secs(1), move |_, _| async move {
-        let paused = pause(&d, "router") + pause(&d, "session");
-        Ok(format!("{paused} paused"))
-    }));
+    phases.push(Phase::new(
+        "sessions claim nothing",
+        Duration::from_secs(1),
+        move |_, _| async move {
+            let paused = pause(&d, "router") + pause(&d, "session");
+            Ok(format!("{paused} paused"))
+        },
+    ));
     let d = directory.clone();
     phases.push(Phase::new("turns finish", drain, move |_, _| async move {
         let mut parked = 0;
