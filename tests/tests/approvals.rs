@@ -209,7 +209,7 @@ async fn a_replacement_is_the_result_and_the_call_does_not_run() {
     }))
     .await;
     let events = ws.until("ended").await;
-    let expected = format!("{}use b.txt [31minstead", text::REPLACED_PREFIX);
+    let expected = format!("{}use b.txt instead", text::REPLACED_PREFIX);
     assert_eq!(last_result(&world), expected);
     let result = events.iter().find(|event| event["type"] == "tool_result");
     if let Some(result) = result {

@@ -80,7 +80,7 @@ async fn over_the_window_the_oldest_whole_turns_go_and_one_breadcrumb_says_so() 
 // V-C3
 #[tokio::test]
 async fn a_single_turn_over_the_window_is_kept_and_its_oldest_results_are_shortened() {
-    let world = World::start(program!(), Config::new().runtime("max_context_tokens = 6000")).await;
+    let world = World::start(program!(), Config::new().runtime("max_context_tokens = 4000")).await;
     world.put("first.txt", &"first line of the first file\n".repeat(700));
     world.put("second.txt", &"line of the second file\n".repeat(100));
     world.model.script(

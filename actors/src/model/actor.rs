@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::observe::TurnVoice;
+use crate::policy::redact::Redactor;
 use crate::runtime::{Ctx, Supervised};
 
 /// The first pause before a retry; doubles, with full jitter on top of half of it.
@@ -62,6 +63,8 @@ pub struct ModelArgs {
     pub chain: Arc<[ProfileRef]>,
     /// The turn's voice.
     pub voice: TurnVoice,
+    /// Takes configured secrets out of what the model says, before anybody sees or runs it (I12).
+    pub redactor: Arc<Redactor>,
     /// Visible text so far; shared, so that a crash of this actor does not lose it (V-N4).
     pub shown: Arc<Mutex<String>>,
     /// The place of its one report.
@@ -88,6 +91,7 @@ impl Supervised for ModelActor {
             request: args.request,
             chain: args.chain,
             voice: args.voice,
+            redactor: args.redactor,
             shown: Arc::clone(&args.shown),
             spent: Arc::clone(&spent),
             world: ctx.world().clone(),
@@ -152,6 +156,7 @@ struct Call {
     request: ModelRequest,
     chain: Arc<[ProfileRef]>,
     voice: TurnVoice,
+    redactor: Arc<Redactor>,
     shown: Arc<Mutex<String>>,
     spent: Arc<Mutex<Usage>>,
     world: World,
@@ -296,13 +301,15 @@ impl Call {
             match delta? {
                 ModelDelta::Text(part) if part.is_empty() => {}
                 ModelDelta::Text(part) => {
+                    let part = self.redactor.scrub(&part);
                     text.push_str(&part);
                     self.shown.lock().push_str(&part);
                     self.voice.tell(TurnEventKind::Delta { text: part });
                 }
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(part) => {
-                    self.voice.tell(TurnEventKind::Thinking { text: part });
+                    let text = self.redactor.scrub(&part);
+                    self.voice.tell(TurnEventKind::Thinking { text });
                 }
                 ModelDelta::Usage(reported) => *usage = reported,
                 ModelDelta::Ended { calls, finish } => {
@@ -338,9 +345,10 @@ impl Call {
                 id: CallId(self.world.ids.next()),
                 provider_id: raw.provider_id,
                 name: raw.name,
-                arguments: Arguments::parse(&raw.arguments),
+                arguments: Arguments::parse(&self.redactor.scrub(&raw.arguments)),
             })
             .collect();
+        let text = self.redactor.scrub(&text);
         Ok(ModelResponse { text, calls, finish, usage, served_by: profile.name.clone() })
     }
 }

@@ -367,6 +367,7 @@ impl Turn {
             request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
             chain: Arc::clone(&bundle.chain),
             voice: self.voice.clone(),
+            redactor: Arc::clone(&self.judge.deps.redactor),
             shown: Arc::clone(&self.shown),
             report,
         };

@@ -121,6 +121,10 @@ impl CallAssembler {
         let Some(piece) = Piece::read(entry) else {
             return Ok(0);
         };
+        // No server counts so far: what follows can't be trusted either (V-L20).
+        if piece.index.is_some_and(|index| index >= MAX_CALLS as u64) {
+            return Err(CallFault::TooMany);
+        }
         let at = match self.find(&piece) {
             Some(at) => at,
             None if self.calls.len() >= MAX_CALLS => return Err(CallFault::TooMany),

@@ -234,13 +234,15 @@ fn arguments_over_many_deltas_are_combined_by_index() {
 // V-L20
 #[test]
 fn giant_indexes_and_floods_of_calls_are_bounded() {
+    let giant = calls_chunk(r#"{"index":18446744073709551615,"id":"a","function":{"name":"f"}}"#);
+    assert_eq!(read(&[&giant, FINISH_CALLS]), Err(ModelErrorClass::Protocol));
+    // What is no index at all counts as absent.
     assert_calls(
         &[
-            r#"{"index":18446744073709551615,"id":"a","function":{"name":"f"}}"#,
             r#"{"index":99999999999999999999999,"id":"b","function":{"name":"g"}}"#,
             r#"{"index":-1,"id":"c","function":{"name":"h"}}"#,
         ],
-        &[call("a", "f", "{}"), call("b", "g", "{}"), call("c", "h", "{}")],
+        &[call("b", "g", "{}"), call("c", "h", "{}")],
     );
     let entry = |n: usize| format!(r#"{{"index":{n},"id":"{n}","function":{{"name":"f"}}}}"#);
     let at_cap: Vec<String> = (0..MAX_CALLS).map(entry).collect();
