@@ -206,20 +206,19 @@ async fn end_of(
     first_gap: &mut bool,
 ) -> Option<Seen> {
     loop {
-        let event = match events.next().await {
-            HubItem::Gap { .. } if std::mem::take(first_gap) => continue,
+        match events.end_of(turn).await {
+            HubItem::Gap { .. } if std::mem::take(first_gap) => {}
             HubItem::Gap { .. } => return None,
-            HubItem::Event(event) => event,
-        };
-        if event.turn == turn
-            && let TurnEventKind::Ended { outcome, reply, error, .. } = &event.kind
-        {
-            return Some(Seen {
-                state: TurnState::Ended,
-                outcome: Some(*outcome),
-                reply: reply.clone(),
-                error: error.clone(),
-            });
+            HubItem::Event(event) => {
+                if let TurnEventKind::Ended { outcome, reply, error, .. } = &event.kind {
+                    return Some(Seen {
+                        state: TurnState::Ended,
+                        outcome: Some(*outcome),
+                        reply: reply.clone(),
+                        error: error.clone(),
+                    });
+                }
+            }
         }
     }
 }
