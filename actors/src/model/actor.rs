@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parking_lot::Mutex;
-use rookery_messages::address::{Address, Reserved};
+use rookery_messages::address::{Address, Reserved, SendError};
 use rookery_messages::chat::{Arguments, ToolCall, Usage};
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
@@ -36,6 +36,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest a call waits for a cooling profile when there is no other.
 const LONGEST_COOLDOWN_WAIT: Duration = Duration::from_secs(300);
+/// How long a call waits for a profile's actor that is being restarted, and between its looks.
+const RESTART_WAIT: Duration = Duration::from_secs(10);
+const RESTART_STEP: Duration = Duration::from_millis(50);
 /// People are told about a wait longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
@@ -252,20 +255,31 @@ impl Call {
         sleep(wait).await;
     }
 
+    /// A profile's actor that restarts is waited for: its crash is no failure of this call (I8).
     async fn admission(&self, profile: &ProfileRef) -> Result<Admission, ModelError> {
-        let gone = |why: &str| {
-            ModelError::new(
-                ModelErrorClass::Server,
-                format!(
-                    "the actor of provider {} is not there: {why}; it is being restarted",
-                    profile.name
-                ),
-            )
+        let gone = |what: &str| {
+            let message = format!("the actor of provider {} {what}", profile.name);
+            ModelError::new(ModelErrorClass::Server, message)
         };
-        let (reply, answer) = oneshot::channel();
-        let acquire = ProviderMsg::Acquire { reply };
-        profile.address.send(acquire).await.map_err(|error| gone(error.as_str()))?;
-        answer.await.map_err(|_dropped| gone("it ended"))
+        let deadline = Instant::now() + RESTART_WAIT;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            match profile.address.send(ProviderMsg::Acquire { reply }).await {
+                Ok(()) => {
+                    if let Ok(admission) = answer.await {
+                        return Ok(admission);
+                    }
+                }
+                Err(SendError::Closed(_)) => {
+                    return Err(gone("has been stopped; restart it in the tree"));
+                }
+                Err(_) => {}
+            }
+            if Instant::now() >= deadline {
+                return Err(gone("is being restarted and did not come back in time"));
+            }
+            sleep(RESTART_STEP).await;
+        }
     }
 
     async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelResponse, Failed> {

@@ -32,6 +32,19 @@ struct Ring {
     events: VecDeque<Arc<TurnEvent>>,
 }
 
+impl Stream {
+    fn push(&self, turn: TurnId, kind: TurnEventKind) -> u64 {
+        let mut ring = self.ring.lock();
+        let seq = ring.next;
+        ring.next += 1;
+        if ring.events.len() == RING {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(Arc::new(TurnEvent { seq, turn, kind }));
+        seq
+    }
+}
+
 /// What a follower gets.
 #[derive(Clone, PartialEq, Debug)]
 pub enum HubItem {
@@ -59,18 +72,16 @@ impl EventHub {
 
     /// Adds an event; gives its seq.
     pub fn publish(&self, conversation: ConversationId, turn: TurnId, kind: TurnEventKind) -> u64 {
-        let stream = self.stream(conversation);
         let is_end = matches!(kind, TurnEventKind::Ended { .. });
-        let seq = {
-            let mut ring = stream.ring.lock();
-            let seq = ring.next;
-            ring.next += 1;
-            if ring.events.len() == RING {
-                ring.events.pop_front();
+        // Under the map's lock: a stream that went to rest meanwhile would take the event with it, past
+        // whoever follows its successor.
+        let stream = loop {
+            match self.streams.get(&conversation) {
+                Some(stream) => break stream,
+                None => drop(self.stream(conversation)),
             }
-            ring.events.push_back(Arc::new(TurnEvent { seq, turn, kind }));
-            seq
         };
+        let seq = stream.push(turn, kind);
         stream.notify.notify_waiters();
         if is_end {
             stream.ended.notify_waiters();
