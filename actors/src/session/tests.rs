@@ -9,7 +9,7 @@ use futures_util::stream;
 use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
-use rookery_messages::approval::{Decider, Decision};
+use rookery_messages::approval::{Approval, Decider, Decision};
 use rookery_messages::channel::QueuePolicy;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
@@ -20,6 +20,7 @@ use rookery_messages::model::{
     FinishReason, ModelDelta, ModelError, ModelErrorClass, ModelProvider, ModelRequest,
     ModelStream, RawCall,
 };
+use rookery_messages::observe::{Observation, Observer};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
 use rookery_messages::store::{Accept, DecideApproval, DecideOutcome};
@@ -32,7 +33,9 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
-use crate::observe::{EventHub, HubItem, ObserverHandle, Subscription};
+use crate::observe::{
+    EventHub, HubItem, ObserverActor, ObserverArgs, ObserverHandle, Subscription,
+};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
 use crate::runtime::{Child, Directory, SpawnSpec, Spawner, system_world};
@@ -40,6 +43,9 @@ use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
 use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+
+mod observed;
+mod pieces;
 
 type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
 
@@ -152,11 +158,23 @@ impl Tool for Probe {
     }
 }
 
+/// Keeps what an observer is told.
+#[derive(Default)]
+struct Sink(Mutex<Vec<Observation>>);
+
+impl Observer for Sink {
+    fn observe(&self, observation: &Observation) {
+        self.0.lock().push(observation.clone());
+    }
+}
+
 struct Rig {
     _dir: tempfile::TempDir,
     spawner: Spawner,
     store: StoreClient,
     hub: Arc<EventHub>,
+    sink: Arc<Sink>,
+    deps: Arc<TurnDeps>,
     provider: Arc<Scripted>,
     runs: Arc<Mutex<Vec<String>>>,
     gate: Arc<Notify>,
@@ -221,10 +239,19 @@ impl Rig {
             sender: None,
         };
         let hub = EventHub::new(world);
+        let sink = Arc::new(Sink::default());
+        let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
+        let observer = spawner
+            .spawn::<ObserverActor>(
+                SpawnSpec::new("observer").mailbox(4_096),
+                ObserverArgs { sinks, panics: Arc::default() },
+            )
+            .await
+            .unwrap();
         let deps = Arc::new(TurnDeps {
             store: store.clone(),
             hub: hub.clone(),
-            observer: ObserverHandle::nobody(),
+            observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
             channels: HashMap::from([
@@ -237,15 +264,18 @@ impl Rig {
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
         });
+        let args = RouterArgs { deps: deps.clone() };
         let router = spawner
-            .spawn::<RouterActor>(SpawnSpec::new("sessions").mailbox(256), RouterArgs { deps })
+            .spawn::<RouterActor>(SpawnSpec::new("sessions").mailbox(256), args)
             .await
             .unwrap();
         let (a, b, c) = (router.address.clone(), profile_actor.address, store_actor.address);
+        let d = observer.address;
         let roots: Vec<Box<dyn Fn() + Send + Sync>> = vec![
             Box::new(move || a.stop(StopReason::Shutdown)),
             Box::new(move || b.stop(StopReason::Shutdown)),
             Box::new(move || c.stop(StopReason::Shutdown)),
+            Box::new(move || d.stop(StopReason::Shutdown)),
         ];
         let router = router.address;
         let conversation = ConversationId(spawner.world().ids.next());
@@ -254,6 +284,8 @@ impl Rig {
             spawner,
             store,
             hub,
+            sink,
+            deps,
             provider,
             runs,
             gate,
@@ -273,6 +305,14 @@ impl Rig {
     }
 
     async fn accept(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        let accepted = self.take(id, channel).await;
+        let conversation = self.conversation;
+        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        accepted
+    }
+
+    /// Puts a message into the inbox and tells nobody.
+    async fn take(&self, id: &str, channel: &str) -> (TurnId, Following) {
         let fresh = || self.spawner.world().ids.next();
         let accept = Accept {
             inbound: Inbound {
@@ -292,10 +332,8 @@ impl Rig {
             at: self.spawner.world().now(),
         };
         // The router's sweep may find the row before the hint does: follow first.
-        let conversation = self.conversation;
-        let events = self.hub.subscribe(conversation, None);
+        let events = self.hub.subscribe(self.conversation, None);
         let outcome = self.store.accept(accept).await.unwrap();
-        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
         let turn = outcome.envelope.turn;
         (turn, Following { turn, events, seen: Vec::new() })
     }
@@ -308,6 +346,38 @@ impl Rig {
         let turns = self.spawner.directory().of_kind("turn");
         let segment = format!("turn/{turn}");
         turns.iter().find(|entry| entry.segment == segment).unwrap().stop(reason);
+    }
+
+    /// Decides a request and hints at it, as a surface does.
+    async fn decide(&self, approval: &Approval, decision: Decision) {
+        let request = DecideApproval {
+            approval: approval.id,
+            decision,
+            decider: Decider { who: "ann".into(), via: "ws".into() },
+            privileged: false,
+            at: self.spawner.world().now(),
+            grant: None,
+        };
+        let decided = self.store.decide(request).await.unwrap();
+        assert!(matches!(decided, DecideOutcome::Decided(_)), "{decided:?}");
+        let (conversation, turn) = (approval.conversation_id, approval.turn);
+        let hint = RouterMsg::ApprovalHint { conversation, turn, approval: approval.id };
+        self.router.send(hint).await.unwrap();
+    }
+
+    /// What the observer was told of a turn, once it knows of the turn's end.
+    async fn observed(&self, turn: TurnId) -> Vec<Observation> {
+        loop {
+            let told = self.sink.0.lock().clone();
+            let told: Vec<Observation> = told
+                .into_iter()
+                .filter(|seen| observed::scope_of(seen).is_some_and(|scope| scope.turn == turn))
+                .collect();
+            if told.iter().any(|seen| matches!(seen, Observation::TurnEnded { .. })) {
+                return told;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The tool messages of the last request.
@@ -325,7 +395,7 @@ impl Rig {
         for stop in &self.roots {
             stop();
             // The store goes last: the sessions write until they are gone.
-            while self.spawner.directory().counts().get("router").is_some() {
+            while self.spawner.directory().counts().contains_key("router") {
                 tokio::task::yield_now().await;
             }
         }
@@ -363,6 +433,11 @@ impl Following {
 
     fn kinds(&self) -> Vec<&'static str> {
         self.seen.iter().map(|event| event.kind.as_str()).collect()
+    }
+
+    /// The events about tool calls, in order.
+    fn cards(&self) -> Vec<&'static str> {
+        self.kinds().into_iter().filter(|kind| kind.starts_with("tool_")).collect()
     }
 }
 
@@ -475,19 +550,8 @@ async fn an_approval_asked_and_given_runs_the_call_once() {
     let asked = events.until(|kind| matches!(kind, TurnEventKind::Approval { .. })).await;
     let TurnEventKind::Approval { approval } = asked else { unreachable!() };
     assert!(rig.runs.lock().is_empty());
-    let request = DecideApproval {
-        approval: approval.id,
-        decision: Decision::Approve,
-        decider: Decider { who: "ann".into(), via: "ws".into() },
-        privileged: false,
-        at: rig.spawner.world().now(),
-        grant: None,
-    };
-    let decided = rig.store.decide(request).await.unwrap();
-    assert!(matches!(decided, DecideOutcome::Decided(_)), "{decided:?}");
-    let conversation = approval.conversation_id;
-    let hint = RouterMsg::ApprovalHint { conversation, turn, approval: approval.id };
-    rig.router.send(hint).await.unwrap();
+    assert_eq!(approval.turn, turn);
+    rig.decide(&approval, Decision::Approve).await;
     assert_eq!(events.end().await.0, Outcome::Answered);
     assert_eq!(*rig.runs.lock(), ["write"]);
     assert_eq!(rig.last_results(), ["said write"]);

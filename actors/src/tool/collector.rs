@@ -89,6 +89,8 @@ struct Slot {
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// Its end was announced by a former attempt.
+    told: bool,
 }
 
 enum Stage {
@@ -117,8 +119,9 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                told: matches!(planned.plan, SlotPlan::Kept(_)),
                 stage: match planned.plan {
-                    SlotPlan::Filled(outcome) => Stage::Done(outcome),
+                    SlotPlan::Filled(outcome) | SlotPlan::Kept(outcome) => Stage::Done(outcome),
                     SlotPlan::SameAs(other) => Stage::SameAs(other),
                     SlotPlan::Run(call) => Stage::Ready(call),
                 },
@@ -147,7 +150,7 @@ impl Supervised for BatchActor {
     ) -> Result<(), ActorError> {
         match message {
             BatchMsg::Begin => {
-                state.show_filled();
+                state.show_filled(ctx);
                 state.start_more(ctx).await?;
             }
             BatchMsg::ToolEnded { slot, outcome } => state.tool_ended(ctx, slot, outcome),
@@ -227,13 +230,21 @@ impl Stage {
 
 impl Batch {
     /// Calls that have their end without a run get their pair of events too, but not those that were
-    /// never opened (V-I14).
-    fn show_filled(&self) {
-        for slot in &self.slots {
-            if let Stage::Done(outcome) = &slot.stage
-                && outcome.state != CallState::Interrupted
-            {
-                self.args.open(slot);
+    /// never opened (V-I14), nor those of which a former attempt told (V-N6).
+    fn show_filled(&mut self, ctx: &mut Ctx<BatchActor>) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let Stage::Done(outcome) = &slot.stage else { continue };
+            if slot.told || outcome.state == CallState::Interrupted {
+                continue;
+            }
+            self.args.open(slot);
+            if outcome.state == CallState::Unknown {
+                // It began in a former life: its end is written and observed like any other's.
+                let outcome = outcome.clone();
+                self.slots[index].stage = Stage::Running;
+                self.tool_ended(ctx, index, outcome);
+            } else {
                 self.args.close(slot, outcome);
             }
         }
