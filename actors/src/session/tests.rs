@@ -23,7 +23,9 @@ use rookery_messages::model::{
 use rookery_messages::observe::{Observation, Observer};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
-use rookery_messages::store::{Accept, DecideApproval, DecideOutcome};
+use rookery_messages::store::{
+    Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
+};
 use rookery_messages::tool::{
     CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec, text,
 };
@@ -158,6 +160,31 @@ impl Tool for Probe {
     }
 }
 
+type Refusal = Box<dyn Fn(&Write) -> bool + Send>;
+
+/// Refuses the first write that fits, for a passing reason.
+struct Moody {
+    inner: Box<dyn Store>,
+    refuse: Arc<Mutex<Option<Refusal>>>,
+}
+
+impl Store for Moody {
+    fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
+        let mut refuse = self.refuse.lock();
+        let fits = |write: &Write| refuse.as_ref().is_some_and(|refuse| refuse(write));
+        let Some(at) = writes.iter().position(fits) else { return self.inner.apply(writes) };
+        *refuse = None;
+        let mut answers = self.inner.apply(&writes[..at]);
+        answers.push(Err(StoreError::Busy));
+        answers.extend(self.inner.apply(&writes[at + 1..]));
+        answers
+    }
+
+    fn begin_life(&mut self, at: jiff::Timestamp) -> Result<(), StoreError> {
+        self.inner.begin_life(at)
+    }
+}
+
 /// Keeps what an observer is told.
 #[derive(Default)]
 struct Sink(Mutex<Vec<Observation>>);
@@ -174,6 +201,7 @@ struct Rig {
     store: StoreClient,
     hub: Arc<EventHub>,
     sink: Arc<Sink>,
+    refuse: Arc<Mutex<Option<Refusal>>>,
     deps: Arc<TurnDeps>,
     provider: Arc<Scripted>,
     runs: Arc<Mutex<Vec<String>>>,
@@ -191,10 +219,12 @@ impl Rig {
         let world = system_world();
         let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
         let path = dir.path().join("rookery.db");
+        let refuse: Arc<Mutex<Option<Refusal>>> = Arc::default();
+        let refused = refuse.clone();
         let open_store: OpenStore = Arc::new(move || {
             let options = SqliteOptions { path: path.clone(), durability: Durability::Process };
-            let mut writer = open(&options)?;
-            rookery_messages::store::Store::begin_life(&mut writer, system_world().now())?;
+            let mut writer = Moody { inner: Box::new(open(&options)?), refuse: refused.clone() };
+            writer.begin_life(system_world().now())?;
             let reader = open_reader(&path)?;
             Ok(OpenedStore { writer: Box::new(writer), readers: vec![Box::new(reader)] })
         });
@@ -285,6 +315,7 @@ impl Rig {
             store,
             hub,
             sink,
+            refuse,
             deps,
             provider,
             runs,
@@ -413,7 +444,8 @@ struct Following {
 impl Following {
     async fn until(&mut self, stop: impl Fn(&TurnEventKind) -> bool) -> TurnEventKind {
         loop {
-            let HubItem::Event(event) = self.events.next().await else { panic!("gap") };
+            let next = tokio::time::timeout(Duration::from_secs(30), self.events.next()).await;
+            let Ok(HubItem::Event(event)) = next else { panic!("{next:?} after {:#?}", self.seen) };
             if event.turn != self.turn {
                 continue;
             }

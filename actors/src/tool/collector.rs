@@ -91,6 +91,9 @@ struct Slot {
     started_at: Option<Timestamp>,
     /// Its end was announced by a former attempt.
     told: bool,
+    /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
+    /// be written before its begin (I4).
+    begun: bool,
 }
 
 enum Stage {
@@ -99,7 +102,7 @@ enum Stage {
     /// Its `call_started` is on the way to the store; it begins with the answer.
     Starting(Box<RunnableCall>),
     Running,
-    /// Its `call_finished` is on the way to the store.
+    /// Its `call_finished` is on the way to the store, or waits for its `call_started` to be there.
     Finishing(SlotOutcome),
     SameAs(usize),
     Done(SlotOutcome),
@@ -120,6 +123,7 @@ impl Supervised for BatchActor {
                 tool: planned.tool,
                 started_at: None,
                 told: matches!(planned.plan, SlotPlan::Kept(_)),
+                begun: false,
                 stage: match planned.plan {
                     SlotPlan::Filled(outcome) | SlotPlan::Kept(outcome) => Stage::Done(outcome),
                     SlotPlan::SameAs(other) => Stage::SameAs(other),
@@ -242,6 +246,7 @@ impl Batch {
             if outcome.state == CallState::Unknown {
                 // It began in a former life: its end is written and observed like any other's.
                 let outcome = outcome.clone();
+                self.slots[index].begun = true;
                 self.slots[index].stage = Stage::Running;
                 self.tool_ended(ctx, index, outcome);
             } else {
@@ -307,6 +312,8 @@ impl Batch {
     ) -> Result<(), ActorError> {
         result.map_err(|error| store_broke(&error))?;
         for slot in slots {
+            self.slots[slot].begun = true;
+            self.write_end(ctx, slot);
             if matches!(self.slots[slot].stage, Stage::Starting(_))
                 && let Stage::Starting(call) =
                     std::mem::replace(&mut self.slots[slot].stage, Stage::Running)
@@ -369,6 +376,16 @@ impl Batch {
             self.slots[slot].stage = Stage::Done(outcome);
             return;
         }
+        self.slots[slot].stage = Stage::Finishing(outcome);
+        self.write_end(ctx, slot);
+    }
+
+    /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
+    fn write_end(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize) {
+        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
+        if !self.slots[slot].begun {
+            return;
+        }
         let now = ctx.world().now();
         let mut commit = self.args.commit(now);
         let finished = JournalKind::CallFinished {
@@ -378,7 +395,6 @@ impl Batch {
         };
         commit.entries.push(self.args.entry(finished));
         commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
-        self.slots[slot].stage = Stage::Finishing(outcome);
         let store = self.args.store.clone();
         ctx.task(async move {
             let result = commit_patiently(&store, commit).await.map(|_| ());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rookery_messages::ids::CallId;
+use rookery_messages::journal::JournalKind;
 use rookery_messages::observe::TurnScope;
 
 use super::*;
@@ -254,4 +255,26 @@ async fn a_batch_in_which_a_call_needed_approval_runs_one_by_one_whatever_the_de
         assert_eq!(events.cards(), ["tool_call", "tool_result"].repeat(3));
         rig.quiet().await;
     }
+}
+
+#[tokio::test]
+async fn no_calls_end_is_written_before_its_begin_although_the_store_refused_that_at_first() {
+    // I4
+    let rig = Rig::plain().await;
+    let begins = |write: &Write| match write {
+        Write::Commit(commit) => {
+            commit.entries.iter().any(|e| matches!(e.kind, JournalKind::CallStarted { .. }))
+        }
+        _ => false,
+    };
+    *rig.refuse.lock() = Some(Box::new(begins));
+    rig.script([asks(&[("read", json!({ "do": "a" })), ("again", json!({ "do": "b" }))])]);
+    let (turn, mut events) = rig.accept("m1", "ws").await;
+    let asked = events.until(|kind| matches!(kind, TurnEventKind::Approval { .. })).await;
+    let TurnEventKind::Approval { approval } = asked else { unreachable!() };
+    rig.decide(&approval, Decision::Approve).await;
+    assert_eq!(events.end().await, (Outcome::Answered, Some("done".into())));
+    assert!(rig.refuse.lock().is_none(), "no begin came to the store");
+    assert_eq!(ends_shown(&events), once_each(&rig.record(turn).await));
+    rig.quiet().await;
 }
