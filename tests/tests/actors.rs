@@ -8,6 +8,7 @@
 )]
 
 use rookery_messages::tree::TreeNode;
+use rookery_tests::apart::check_apart;
 use rookery_tests::quiet::{live_of_kind, nodes};
 use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Gate, Reply, World, program};
@@ -62,13 +63,15 @@ async fn a_killed_observer_comes_back_and_running_turns_do_not_notice() {
     world.model.script("go", [Reply::stream().delta("a").gate(&gate).delta("b").complete("stop")]);
     let id = world.api.tell("c", "go").await;
     gate.reached().await;
-    let before = node(&world, "root/service/observer").await;
-    assert!((200..300).contains(&world.api.act("root/service/observer", "kill").await.status));
+    let (observer, tree) = ("root/service/observer", world.api.tree().await);
+    let before = node(&world, observer).await;
+    assert!((200..300).contains(&world.api.act(observer, "kill").await.status));
     until("the observer is back", || async {
-        let now = node(&world, "root/service/observer").await;
+        let now = node(&world, observer).await;
         if now.generation > before.generation { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .await;
+    check_apart(&tree, &world.api.tree().await, observer, 1).unwrap();
     gate.open();
     let turn = world.api.ended(&id).await;
     assert_eq!((turn.text(), turn.attempts), ("ab", 1));
@@ -84,11 +87,13 @@ async fn a_turn_whose_actor_is_killed_is_begun_again_and_other_conversations_go_
     world.model.script("victim", [held, Reply::text("second try")]);
     let id = world.api.tell("c", "victim").await;
     gate.reached().await;
-    let turns = live_of_kind(&world.api.tree().await, "turn");
+    let before = world.api.tree().await;
+    let turns = live_of_kind(&before, "turn");
     assert_eq!(turns.len(), 1);
     assert!((200..300).contains(&world.api.act(&turns[0], "kill").await.status));
     assert_eq!(world.api.say("d", "neighbour").await.result(), "answered");
     let turn = world.api.ended(&id).await;
+    check_apart(&before, &world.api.tree().await, &turns[0], 0).unwrap();
     assert_eq!((turn.text(), turn.attempts), ("second try", 2));
     world.model.dropped(0).await;
     assert_eq!(world.api.transcript("c").await, ["user: victim", "assistant: second try"]);
@@ -113,8 +118,10 @@ async fn a_turn_stopped_by_an_operator_is_cancelled() {
 async fn sessions_are_made_again_after_their_router_was_restarted() {
     let world = world().await;
     world.api.say("c", "one").await;
-    assert!((200..300).contains(&world.api.act("root/service/sessions", "restart").await.status));
+    let (router, before) = ("root/service/sessions", world.api.tree().await);
+    assert!((200..300).contains(&world.api.act(router, "restart").await.status));
     assert_eq!(world.api.say("c", "two").await.text(), "you said: two");
+    check_apart(&before, &world.api.tree().await, router, 1).unwrap();
     assert_eq!(world.api.transcript("c").await.len(), 4);
     world.finish().await;
 }
@@ -126,6 +133,7 @@ async fn a_parallel_life_of_many_conversations_survives_kills_of_its_turns() {
     world
         .model
         .rule("", |body| Reply::text(format!("re: {}", rookery_tests::model::last_user(body))));
+    let before = world.api.tree().await;
     let mut turns = Vec::new();
     for n in 0..20 {
         turns.push(world.api.tell(&format!("c{}", n % 5), &format!("message {n}")).await);
@@ -140,6 +148,7 @@ async fn a_parallel_life_of_many_conversations_survives_kills_of_its_turns() {
         let turn = world.api.ended(id).await;
         assert_eq!((turn.result(), turn.text()), ("answered", format!("re: message {n}").as_str()));
     }
+    check_apart(&before, &world.api.tree().await, "root/service/sessions", 0).unwrap();
     for c in 0..5 {
         let transcript = world.api.transcript(&format!("c{c}")).await;
         let expected: Vec<String> = (0..20)

@@ -89,6 +89,11 @@ struct Slot {
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// Its end was announced by a former attempt.
+    told: bool,
+    /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
+    /// be written before its begin (I4).
+    begun: bool,
 }
 
 enum Stage {
@@ -97,7 +102,7 @@ enum Stage {
     /// Its `call_started` is on the way to the store; it begins with the answer.
     Starting(Box<RunnableCall>),
     Running,
-    /// Its `call_finished` is on the way to the store.
+    /// Its `call_finished` is on the way to the store, or waits for its `call_started` to be there.
     Finishing(SlotOutcome),
     SameAs(usize),
     Done(SlotOutcome),
@@ -117,8 +122,10 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                told: matches!(planned.plan, SlotPlan::Kept(_)),
+                begun: false,
                 stage: match planned.plan {
-                    SlotPlan::Filled(outcome) => Stage::Done(outcome),
+                    SlotPlan::Filled(outcome) | SlotPlan::Kept(outcome) => Stage::Done(outcome),
                     SlotPlan::SameAs(other) => Stage::SameAs(other),
                     SlotPlan::Run(call) => Stage::Ready(call),
                 },
@@ -147,7 +154,7 @@ impl Supervised for BatchActor {
     ) -> Result<(), ActorError> {
         match message {
             BatchMsg::Begin => {
-                state.show_filled();
+                state.show_filled(ctx);
                 state.start_more(ctx).await?;
             }
             BatchMsg::ToolEnded { slot, outcome } => state.tool_ended(ctx, slot, outcome),
@@ -233,13 +240,22 @@ impl Stage {
 
 impl Batch {
     /// Calls that have their end without a run get their pair of events too, but not those that were
-    /// never opened (V-I14).
-    fn show_filled(&self) {
-        for slot in &self.slots {
-            if let Stage::Done(outcome) = &slot.stage
-                && outcome.state != CallState::Interrupted
-            {
-                self.args.open(slot);
+    /// never opened (V-I14), nor those of which a former attempt told (V-N6).
+    fn show_filled(&mut self, ctx: &mut Ctx<BatchActor>) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let Stage::Done(outcome) = &slot.stage else { continue };
+            if slot.told || outcome.state == CallState::Interrupted {
+                continue;
+            }
+            self.args.open(slot);
+            if outcome.state == CallState::Unknown {
+                // It began in a former life: its end is written and observed like any other's.
+                let outcome = outcome.clone();
+                self.slots[index].begun = true;
+                self.slots[index].stage = Stage::Running;
+                self.tool_ended(ctx, index, outcome);
+            } else {
                 self.args.close(slot, outcome);
             }
         }
@@ -302,6 +318,8 @@ impl Batch {
     ) -> Result<(), ActorError> {
         result.map_err(|error| store_broke(&error))?;
         for slot in slots {
+            self.slots[slot].begun = true;
+            self.write_end(ctx, slot);
             if matches!(self.slots[slot].stage, Stage::Starting(_))
                 && let Stage::Starting(call) =
                     std::mem::replace(&mut self.slots[slot].stage, Stage::Running)
@@ -365,6 +383,16 @@ impl Batch {
             self.slots[slot].stage = Stage::Done(outcome);
             return;
         }
+        self.slots[slot].stage = Stage::Finishing(outcome);
+        self.write_end(ctx, slot);
+    }
+
+    /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
+    fn write_end(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize) {
+        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
+        if !self.slots[slot].begun {
+            return;
+        }
         let now = ctx.world().now();
         let mut commit = self.args.commit(now);
         let finished = JournalKind::CallFinished {
@@ -374,7 +402,6 @@ impl Batch {
         };
         commit.entries.push(self.args.entry(finished));
         commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
-        self.slots[slot].stage = Stage::Finishing(outcome);
         let store = self.args.store.clone();
         ctx.task(async move {
             let result = commit_patiently(&store, commit).await.map(|_| ());

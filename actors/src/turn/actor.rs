@@ -451,6 +451,7 @@ impl Turn {
     /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.
     fn planned(&self, call: RoundCall, grace: Duration) -> PlannedCall {
         let plan = match (call.outcome, call.same_as, call.authority) {
+            (Some(outcome), _, _) if call.told => SlotPlan::Kept(outcome),
             (Some(outcome), _, _) => SlotPlan::Filled(outcome),
             (None, Some(other), _) => SlotPlan::SameAs(other),
             (None, None, authority) => self.runnable(&call.call, &call.tool, authority, grace),
