@@ -159,3 +159,90 @@ async fn a_parallel_life_of_many_conversations_survives_kills_of_its_turns() {
     }
     world.finish().await;
 }
+
+// I1, I8
+#[tokio::test]
+async fn a_store_that_is_killed_or_restarted_comes_back_at_once_and_open_turns_go_on() {
+    let world = world().await;
+    for (n, verb) in ["kill", "restart"].into_iter().enumerate() {
+        let gate = Gate::new();
+        let held = Reply::stream().delta("half").gate(&gate).complete("stop");
+        world.model.script(verb, [held, Reply::text("whole")]);
+        let calling = world.api.tell(&format!("calling{n}"), verb).await;
+        gate.reached().await;
+        let up = format!("running{n}");
+        let ask = Reply::calls([Call::shell(&format!("echo ran >> {up}.log"))]);
+        world.model.script(&up, [ask, Reply::text("done")]);
+        let running = world.api.tell(&up, &up).await;
+        let before = node(&world, "root/store").await.generation;
+        let began = std::time::Instant::now();
+        assert!((200..300).contains(&world.api.act("root/store", verb).await.status));
+        until("the store and the service are back", || async {
+            let request = world.api.request(reqwest::Method::GET, "/admin/v1/actors/root/store");
+            let answer = request.send().await.map_err(|error| error.to_string())?;
+            let now: TreeNode = answer.json().await.map_err(|error| error.to_string())?;
+            if now.generation > before { Ok(()) } else { Err(format!("{now:?}")) }
+        })
+        .await;
+        // Nobody waits for answers that a lost store can't give.
+        assert!(began.elapsed() < std::time::Duration::from_secs(12), "{:?}", began.elapsed());
+        let turn = world.api.ended(&calling).await;
+        assert_eq!((turn.text(), turn.attempts), ("whole", 2), "{verb}");
+        assert_eq!(world.api.ended(&running).await.text(), "done", "{verb}");
+        // I5: not at all, if the store was lost between its start and its run; never twice.
+        assert!(["", "ran\n"].contains(&world.read(&format!("{up}.log")).as_str()));
+        gate.open();
+    }
+    world.finish().await;
+}
+
+// I8
+#[tokio::test]
+async fn turns_go_on_after_an_operator_restarts_what_is_above_them() {
+    let world = world().await;
+    for (n, path) in ["root/service/sessions", "root/service"].into_iter().enumerate() {
+        let key = format!("turn {n}");
+        let gate = Gate::new();
+        let held = Reply::stream().delta("half").gate(&gate).complete("stop");
+        world.model.script(&key, [held, Reply::text("whole")]);
+        let id = world.api.tell(&format!("c{n}"), &key).await;
+        gate.reached().await;
+        assert!((200..300).contains(&world.api.act(path, "restart").await.status));
+        world.model.counted(2 * (n + 1)).await;
+        let turn = world.api.ended(&id).await;
+        assert_eq!((turn.result(), turn.text()), ("answered", "whole"), "{path}");
+        gate.open();
+    }
+    world.finish().await;
+}
+
+// I8
+#[tokio::test]
+async fn a_provider_actor_that_restarts_costs_no_turn() {
+    let world = World::start(program!(), Config::new().provider("max_concurrency = 1")).await;
+    let gate = Gate::new();
+    world.model.script("first", [Reply::stream().gate(&gate).delta("one").complete("stop")]);
+    let first = world.api.tell("a", "first").await;
+    gate.reached().await;
+    // This one waits for the only slot, and its wish dies with the actor.
+    let second = world.api.tell("b", "second").await;
+    world.api.turn_when(&second, "it runs", |turn| turn.state == "running").await;
+    let path = "root/service/providers/main";
+    assert!((200..300).contains(&world.api.act(path, "kill").await.status));
+    assert_eq!(world.api.ended(&second).await.text(), "you said: second");
+    gate.open();
+    assert_eq!(world.api.ended(&first).await.text(), "one");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_can_stop_the_way_by_which_orders_come() {
+    let world = world().await;
+    for path in ["root/service/gateway", "root/service", "root"] {
+        let answer = world.api.act(path, "stop").await;
+        assert_eq!(answer.status, 409, "{path}: {answer:?}");
+        assert!(answer.code().ends_with("_protected"), "{path}: {answer:?}");
+    }
+    assert_eq!(world.api.say("c", "hello").await.result(), "answered");
+    world.finish().await;
+}
