@@ -36,6 +36,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest a call waits for a cooling profile when there is no other.
 const LONGEST_COOLDOWN_WAIT: Duration = Duration::from_secs(300);
+/// The first and the longest pause while a profile's actor is being started or restarted …
+const AWAY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// … and how long it is waited for. At the start of the service turns are resumed before all profiles
+/// are up.
+const AWAY_LIMIT: Duration = Duration::from_secs(10);
 /// People are told about a wait longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
@@ -252,20 +257,29 @@ impl Call {
         sleep(wait).await;
     }
 
+    /// Asks the profile's actor for a place. An actor between two lives is waited for; no attempt is
+    /// spent on it.
     async fn admission(&self, profile: &ProfileRef) -> Result<Admission, ModelError> {
-        let gone = |why: &str| {
-            ModelError::new(
-                ModelErrorClass::Server,
-                format!(
-                    "the actor of provider {} is not there: {why}; it is being restarted",
-                    profile.name
-                ),
-            )
-        };
-        let (reply, answer) = oneshot::channel();
-        let acquire = ProviderMsg::Acquire { reply };
-        profile.address.send(acquire).await.map_err(|error| gone(error.as_str()))?;
-        answer.await.map_err(|_dropped| gone("it ended"))
+        let (began, mut pause) = (Instant::now(), AWAY_PAUSE.0);
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let away = match profile.address.send(ProviderMsg::Acquire { reply }).await {
+                Ok(()) => match answer.await {
+                    Ok(admission) => return Ok(admission),
+                    Err(_dropped) => "it ended",
+                },
+                Err(refused) => refused.as_str(),
+            };
+            if profile.address.is_closed() || began.elapsed() >= AWAY_LIMIT {
+                let name = &profile.name;
+                let message = format!(
+                    "the actor of provider {name} is not there ({away}); see `rookery actor show` for why"
+                );
+                return Err(ModelError::new(ModelErrorClass::Server, message));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(AWAY_PAUSE.1);
+        }
     }
 
     async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelResponse, Failed> {
