@@ -36,7 +36,8 @@ pub fn start(destination: &Destination, environment: &Environment) -> Result<(),
                 "RUST_LOG is not a filter: {error}; write it like `info` or `rookery=debug,info`"
             ))
         })?,
-        None => EnvFilter::new("info"),
+        // Every actor has a span in ractor; ours are named in the lines themselves, by turn and path.
+        None => EnvFilter::new("info,ractor=warn"),
     };
     let builder = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
     let started = match destination {

@@ -44,6 +44,12 @@ impl StopReason {
         }
     }
 
+    /// Whether what has finished may still be written (DESIGN.md, section 5): somebody else owns the record
+    /// now, or there is nowhere to write it, and waiting for a commit would be waiting for nothing.
+    pub fn may_write(&self) -> bool {
+        !matches!(self, Self::LeaseLost | Self::StoreLost)
+    }
+
     /// Whether a turn stopped for this reason may write its end (DESIGN.md, section 5).
     pub fn ends_turn(&self) -> bool {
         matches!(self, Self::User | Self::Replaced | Self::Deadline | Self::Operator(_))

@@ -46,6 +46,13 @@ pub enum RouterMsg {
         /// The text.
         text: String,
     },
+    /// A turn that has begun is marked as cancelled in the store, and its actor was not found.
+    Cancel {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The turn.
+        turn: TurnId,
+    },
 }
 
 impl Message for RouterMsg {
@@ -58,6 +65,7 @@ impl Message for RouterMsg {
             Self::IdleChecked { .. } => "IdleChecked",
             Self::ApprovalHint { .. } => "ApprovalHint",
             Self::Steer { .. } => "Steer",
+            Self::Cancel { .. } => "Cancel",
         }
     }
 }
@@ -81,6 +89,8 @@ pub enum SessionMsg {
     },
     /// Words for the running turn.
     Steer(String),
+    /// A turn is marked as cancelled: the one that runs, or the one whose claim is under way.
+    Cancel(TurnId),
     /// Time to look again after a failed claim.
     Retry,
     /// Nothing happened for the idle time.
@@ -97,6 +107,7 @@ impl Message for SessionMsg {
             Self::Claimed(_) => "Claimed",
             Self::ApprovalHint { .. } => "ApprovalHint",
             Self::Steer(_) => "Steer",
+            Self::Cancel(_) => "Cancel",
             Self::Retry => "Retry",
             Self::IdleTimeout { .. } => "IdleTimeout",
         }

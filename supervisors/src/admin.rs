@@ -76,6 +76,7 @@ impl From<InspectError> for Refusal {
             InspectError::NotFound(_) => StatusCode::NOT_FOUND,
             InspectError::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             InspectError::Root(_)
+            | InspectError::Lifeline(_)
             | InspectError::NotPausable(_)
             | InspectError::NotRestartable(_)
             | InspectError::Down { .. } => StatusCode::CONFLICT,

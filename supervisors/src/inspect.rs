@@ -59,6 +59,9 @@ pub enum InspectError {
     /// The root is the service.
     #[error("the root can't be asked to {0}: it is the service itself")]
     Root(&'static str),
+    /// Orders come by it: stopped, nobody could be asked to start it again.
+    #[error("{0} can't be stopped from here: it is the way by which it could be started again")]
+    Lifeline(String),
     /// Its kind has no pause.
     #[error("an actor of kind {0} can't be paused or resumed")]
     NotPausable(&'static str),
@@ -84,6 +87,7 @@ impl InspectError {
         match self {
             Self::NotFound(_) => "no_such_actor",
             Self::Root(_) => "root_protected",
+            Self::Lifeline(_) => "lifeline_protected",
             Self::NotPausable(_) => "not_pausable",
             Self::NotRestartable(_) => "not_restartable",
             Self::Down { .. } => "actor_down",
@@ -96,6 +100,7 @@ impl InspectError {
         match self {
             Self::NotFound(_) => "look at the tree for the paths of live actors",
             Self::Root(_) => "end the service with SIGTERM",
+            Self::Lifeline(_) => "restart it, or end the service with SIGTERM",
             Self::NotPausable(_) => "stop the actor, or pause the one above it",
             Self::NotRestartable(_) => "stop it; whoever owns it decides what follows",
             Self::Down { .. } => "restart it first",
@@ -121,6 +126,7 @@ pub struct Stuck {
 #[derive(Clone)]
 pub struct Inspector {
     directory: Arc<Directory>,
+    lifeline: Option<&'static str>,
 }
 
 enum Target {
@@ -131,7 +137,14 @@ enum Target {
 impl Inspector {
     /// For one directory.
     pub fn new(directory: Arc<Directory>) -> Self {
-        Self { directory }
+        Self { directory, lifeline: None }
+    }
+
+    /// The actor by which orders come in. Neither it nor one above it can be stopped for good by an order.
+    #[must_use]
+    pub fn lifeline(mut self, path: &'static str) -> Self {
+        self.lifeline = Some(path);
+        self
     }
 
     /// Who lives.
@@ -164,6 +177,9 @@ impl Inspector {
                 if entry.parent.is_none() =>
             {
                 Err(InspectError::Root(operation.as_str()))
+            }
+            (Operation::Stop, _) if self.holds_lifeline(path) => {
+                Err(InspectError::Lifeline(path.to_owned()))
             }
             (Operation::Stop, Target::Live(entry)) => {
                 entry.stop(StopReason::Operator(by.to_owned()));
@@ -217,6 +233,11 @@ impl Inspector {
         }
         let place = self.directory.placeholder(path);
         place.map(Target::Down).ok_or_else(|| InspectError::NotFound(path.to_owned()))
+    }
+
+    fn holds_lifeline(&self, path: &str) -> bool {
+        let rest = self.lifeline.and_then(|lifeline| lifeline.strip_prefix(path));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     fn is_supervisor(&self, id: Option<ActorId>) -> bool {

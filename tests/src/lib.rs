@@ -67,3 +67,15 @@ pub fn http_client() -> reqwest::Client {
     install_tls();
     reqwest::Client::builder().no_proxy().http1_only().build().unwrap()
 }
+
+/// A listener whose connections send small writes at once. A stream of deltas that waits for the peer's
+/// delayed acknowledgement measures the kernel's timer, not the peer.
+pub fn without_delay(
+    listener: tokio::net::TcpListener,
+) -> impl axum::serve::Listener<Io = tokio::net::TcpStream, Addr = std::net::SocketAddr> {
+    use axum::serve::ListenerExt as _;
+    listener.tap_io(|stream| {
+        // Without it the stream is only slower.
+        let _ = stream.set_nodelay(true);
+    })
+}

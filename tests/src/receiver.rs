@@ -58,7 +58,7 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let app = Router::new().route("/reply", post(take)).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
-            let _ = axum::serve(listener, app).await;
+            let _ = axum::serve(crate::without_delay(listener), app).await;
         });
         Self { shared, address, server }
     }

@@ -108,7 +108,10 @@ fn looked(
             ctx.end();
         }
         Ok(_) | Err(_) => {
-            ctx.after(LOOK_AGAIN, ApprovalMsg::Hint);
+            // Past its deadline, what failed was writing that it passed: that is tried again (V-H20).
+            let late = ctx.world().now() >= state.approval.expires_at;
+            let next = if late { ApprovalMsg::Expired } else { ApprovalMsg::Hint };
+            ctx.after(LOOK_AGAIN, next);
         }
     }
 }

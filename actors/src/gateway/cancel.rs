@@ -6,6 +6,7 @@ use rookery_messages::approval::Decider;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::StopReason;
 use rookery_messages::ids::TurnId;
+use rookery_messages::session::RouterMsg;
 use rookery_messages::store::{CancelOutcome, StoreError};
 use rookery_messages::turn::Outcome;
 
@@ -14,6 +15,8 @@ use super::deps::Shared;
 /// A store that is busy gets so many tries.
 const TRIES: u32 = 3;
 const DELAY: Duration = Duration::from_millis(200);
+/// How long the router may take to have room.
+const HINT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Sets the stop cell of a running turn. Needs no mailbox, no store, nobody's time (R19).
 pub(super) fn stop_running(shared: &Shared, turn: TurnId) -> bool {
@@ -39,8 +42,8 @@ pub(super) async fn cancel(
     };
     match outcome {
         // Between the look and the mark the turn may have begun.
-        CancelOutcome::Marked if !stopped => {
-            stop_running(shared, turn);
+        CancelOutcome::Marked if !stopped && !stop_running(shared, turn) => {
+            hint(shared, turn).await
         }
         // Nobody runs it, so nobody else tells.
         CancelOutcome::Ended => announce(shared, turn).await,
@@ -60,6 +63,17 @@ async fn mark(shared: &Shared, turn: TurnId, by: Decider) -> Result<CancelOutcom
             }
             answer => return answer,
         }
+    }
+}
+
+/// The row is claimed and marked, and there is no actor yet: the claim's answer may have left the store
+/// before the mark was set. Its session knows which, and stops the turn as soon as it is there.
+async fn hint(shared: &Shared, turn: TurnId) {
+    let Ok(Some(record)) = shared.deps.store.turn(turn).await else { return };
+    let hint = RouterMsg::Cancel { conversation: record.conversation_id, turn };
+    let sent = tokio::time::timeout(HINT_LIMIT, shared.deps.router.send(hint)).await;
+    if !matches!(sent, Ok(Ok(()))) {
+        tracing::warn!(%turn, "the session could not be told of a cancel; the mark is in the store");
     }
 }
 

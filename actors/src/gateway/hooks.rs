@@ -12,7 +12,7 @@ use rookery_messages::event::TurnEventKind;
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::WebhookSettings;
 use rookery_messages::store::AcceptOutcome;
-use rookery_messages::turn::{TurnRecord, TurnState};
+use rookery_messages::turn::{Outcome, TurnError, TurnRecord, TurnState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -134,17 +134,17 @@ async fn answer(
             .detail("outcome", json!("rejected"))
             .detail("reply", Value::Null));
     }
-    let record = match wait {
+    let seen = match wait {
         Some(seconds) => wait_for(shared, outcome, seconds.min(MAX_WAIT_SECS)).await,
-        None if outcome.duplicate => shared.deps.store.turn(envelope.turn).await?,
+        None if outcome.duplicate => shared.deps.store.turn(envelope.turn).await?.map(Seen::of),
         None => None,
     };
-    let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
-    if let Some(record) = record.filter(|_| ended || outcome.duplicate) {
-        body.insert("state".to_owned(), json!(record.state));
-        body.insert("outcome".to_owned(), json!(record.outcome));
-        body.insert("reply".to_owned(), json!(record.reply));
-        if let Some(error) = record.error {
+    let ended = seen.as_ref().is_some_and(|seen| seen.state == TurnState::Ended);
+    if let Some(seen) = seen.filter(|_| ended || outcome.duplicate) {
+        body.insert("state".to_owned(), json!(seen.state));
+        body.insert("outcome".to_owned(), json!(seen.outcome));
+        body.insert("reply".to_owned(), json!(seen.reply));
+        if let Some(error) = seen.error {
             body.insert("error".to_owned(), json!(error));
         }
     }
@@ -153,32 +153,70 @@ async fn answer(
     Ok((status, Json(Value::Object(body))).into_response())
 }
 
-/// Waits for the turn's end. The message is accepted: whatever fails here, that stands.
-async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Option<TurnRecord> {
-    let envelope = &outcome.envelope;
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    // First the subscription, then the record: an end between the two is seen by one of them.
-    let mut events = shared.deps.hub.subscribe(envelope.conversation_id, None);
-    loop {
-        let record = shared.deps.store.turn(envelope.turn).await.ok().flatten();
-        let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
-        if ended || Instant::now() >= deadline || shared.closing.is_cancelled() {
-            return record;
-        }
-        let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
-        let ended = tokio::time::timeout_at(look_again, ends(&mut events, envelope.turn));
-        let _either_way_look = shared.closing.run_until_cancelled(ended).await;
+/// What a waiting client is told of a turn.
+struct Seen {
+    state: TurnState,
+    outcome: Option<Outcome>,
+    reply: Option<String>,
+    error: Option<TurnError>,
+}
+
+impl Seen {
+    fn of(record: TurnRecord) -> Self {
+        let TurnRecord { state, outcome, reply, error, .. } = record;
+        Self { state, outcome, reply, error }
     }
 }
 
-/// Until something says that the turn may have ended.
-async fn ends(events: &mut Subscription, turn: rookery_messages::ids::TurnId) {
+/// Waits for the turn's end. The message is accepted: whatever fails here, that stands.
+///
+/// The end is announced after it is durable, so its event is as good as the record; the store is asked
+/// only when the event can't be there: for a message that was known before, after a gap, and now and then.
+async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Option<Seen> {
+    let envelope = &outcome.envelope;
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    // From the oldest event there is: the turn may have ended already.
+    let mut events = shared.deps.hub.subscribe(envelope.conversation_id, Some(0));
+    let mut look = outcome.duplicate;
+    let mut first_gap = true;
     loop {
-        match events.next().await {
-            HubItem::Gap { .. } => return,
+        let due = Instant::now() >= deadline || shared.closing.is_cancelled();
+        if look || due {
+            let record = shared.deps.store.turn(envelope.turn).await.ok().flatten();
+            let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
+            if ended || due {
+                return record.map(Seen::of);
+            }
+        }
+        let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
+        let end =
+            tokio::time::timeout_at(look_again, end_of(&mut events, envelope.turn, &mut first_gap));
+        match shared.closing.run_until_cancelled(end).await {
+            Some(Ok(Some(seen))) => return Some(seen),
+            // A gap, the time to look, or the gateway closes.
+            Some(Ok(None) | Err(_)) | None => look = true,
+        }
+    }
+}
+
+/// Until the turn's end, or until events were lost. The first gap says only that older ones are gone.
+async fn end_of(
+    events: &mut Subscription,
+    turn: rookery_messages::ids::TurnId,
+    first_gap: &mut bool,
+) -> Option<Seen> {
+    loop {
+        match events.end_of(turn).await {
+            HubItem::Gap { .. } if std::mem::take(first_gap) => {}
+            HubItem::Gap { .. } => return None,
             HubItem::Event(event) => {
-                if event.turn == turn && matches!(event.kind, TurnEventKind::Ended { .. }) {
-                    return;
+                if let TurnEventKind::Ended { outcome, reply, error, .. } = &event.kind {
+                    return Some(Seen {
+                        state: TurnState::Ended,
+                        outcome: Some(*outcome),
+                        reply: reply.clone(),
+                        error: error.clone(),
+                    });
                 }
             }
         }

@@ -36,6 +36,7 @@ mod follow;
 mod frames;
 mod guard;
 mod hooks;
+mod leftover;
 mod listen;
 mod page;
 mod probes;

@@ -9,9 +9,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::Response;
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::GatewayMsg;
 use super::guard::Peer;
+use super::leftover;
 
 /// HTTP connections at once; more wait in the listener's backlog.
 pub(super) const MAX_HTTP: usize = 2_048;
@@ -77,8 +78,9 @@ pub(super) fn connection(
     closing: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
     let inner = TowerToHyperService::new(app);
+    let (unread, left) = leftover::channel();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request = request.map(Body::new);
+        let mut request = leftover::watched(request, &unread);
         request.extensions_mut().insert(peer);
         let answer = inner.call(request);
         async move {
@@ -95,11 +97,15 @@ pub(super) fn connection(
             .with_upgrades();
         let served = AssertUnwindSafe(async move {
             let mut connection = pin!(connection);
-            let ended = closing.run_until_cancelled(connection.as_mut()).await;
-            if ended.is_none() {
+            let mut unread = pin!(leftover::discard(left, &closing));
+            let served = closing.run_until_cancelled(select(connection.as_mut(), unread.as_mut()));
+            // A client that broke off is no concern of ours.
+            if served.await.is_none() {
                 connection.as_mut().graceful_shutdown();
-                // A client that broke off is no concern of ours.
-                let _ = connection.await;
+                match select(connection, unread).await {
+                    Either::Left(_ended) => {}
+                    Either::Right((never, _)) => match never {},
+                }
             }
         });
         if served.catch_unwind().await.is_err() {

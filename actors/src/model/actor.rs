@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parking_lot::Mutex;
-use rookery_messages::address::{Address, Reserved};
+use rookery_messages::address::{Address, Reserved, SendError};
 use rookery_messages::chat::{Arguments, ToolCall, Usage};
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
@@ -36,11 +36,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest a call waits for a cooling profile when there is no other.
 const LONGEST_COOLDOWN_WAIT: Duration = Duration::from_secs(300);
-/// The first and the longest pause while a profile's actor is being started or restarted …
-const AWAY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// … and how long it is waited for. At the start of the service turns are resumed before all profiles
-/// are up.
-const AWAY_LIMIT: Duration = Duration::from_secs(10);
+/// How long a call waits for a profile's actor that is being restarted, and between its looks.
+const RESTART_WAIT: Duration = Duration::from_secs(10);
+const RESTART_STEP: Duration = Duration::from_millis(50);
 /// People are told about a wait longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
@@ -257,28 +255,30 @@ impl Call {
         sleep(wait).await;
     }
 
-    /// Asks the profile's actor for a place. An actor between two lives is waited for; no attempt is
-    /// spent on it.
+    /// A profile's actor that restarts is waited for: its crash is no failure of this call (I8).
     async fn admission(&self, profile: &ProfileRef) -> Result<Admission, ModelError> {
-        let (began, mut pause) = (Instant::now(), AWAY_PAUSE.0);
+        let gone = |what: &str| {
+            let message = format!("the actor of provider {} {what}", profile.name);
+            ModelError::new(ModelErrorClass::Server, message)
+        };
+        let deadline = Instant::now() + RESTART_WAIT;
         loop {
             let (reply, answer) = oneshot::channel();
-            let away = match profile.address.send(ProviderMsg::Acquire { reply }).await {
-                Ok(()) => match answer.await {
-                    Ok(admission) => return Ok(admission),
-                    Err(_dropped) => "it ended",
-                },
-                Err(refused) => refused.as_str(),
-            };
-            if profile.address.is_closed() || began.elapsed() >= AWAY_LIMIT {
-                let name = &profile.name;
-                let message = format!(
-                    "the actor of provider {name} is not there ({away}); see `rookery actor show` for why"
-                );
-                return Err(ModelError::new(ModelErrorClass::Server, message));
+            match profile.address.send(ProviderMsg::Acquire { reply }).await {
+                Ok(()) => {
+                    if let Ok(admission) = answer.await {
+                        return Ok(admission);
+                    }
+                }
+                Err(SendError::Closed(_)) => {
+                    return Err(gone("has been stopped; restart it in the tree"));
+                }
+                Err(_) => {}
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(AWAY_PAUSE.1);
+            if Instant::now() >= deadline {
+                return Err(gone("is being restarted and did not come back in time"));
+            }
+            sleep(RESTART_STEP).await;
         }
     }
 

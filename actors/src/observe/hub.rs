@@ -22,12 +22,27 @@ const KEEP: usize = 4_096;
 struct Stream {
     ring: Mutex<Ring>,
     notify: Notify,
+    /// Rung for ends only: who waits for an end need not be woken for every delta.
+    ended: Notify,
     followers: AtomicUsize,
 }
 
 struct Ring {
     next: u64,
     events: VecDeque<Arc<TurnEvent>>,
+}
+
+impl Stream {
+    fn push(&self, turn: TurnId, kind: TurnEventKind) -> u64 {
+        let mut ring = self.ring.lock();
+        let seq = ring.next;
+        ring.next += 1;
+        if ring.events.len() == RING {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(Arc::new(TurnEvent { seq, turn, kind }));
+        seq
+    }
 }
 
 /// What a follower gets.
@@ -57,18 +72,20 @@ impl EventHub {
 
     /// Adds an event; gives its seq.
     pub fn publish(&self, conversation: ConversationId, turn: TurnId, kind: TurnEventKind) -> u64 {
-        let stream = self.stream(conversation);
-        let seq = {
-            let mut ring = stream.ring.lock();
-            let seq = ring.next;
-            ring.next += 1;
-            if ring.events.len() == RING {
-                ring.events.pop_front();
+        let is_end = matches!(kind, TurnEventKind::Ended { .. });
+        // Under the map's lock: a stream that went to rest meanwhile would take the event with it, past
+        // whoever follows its successor.
+        let stream = loop {
+            match self.streams.get(&conversation) {
+                Some(stream) => break stream,
+                None => drop(self.stream(conversation)),
             }
-            ring.events.push_back(Arc::new(TurnEvent { seq, turn, kind }));
-            seq
         };
+        let seq = stream.push(turn, kind);
         stream.notify.notify_waiters();
+        if is_end {
+            stream.ended.notify_waiters();
+        }
         seq
     }
 
@@ -126,6 +143,7 @@ impl EventHub {
             Arc::new(Stream {
                 ring: Mutex::new(Ring { next: first, events: VecDeque::new() }),
                 notify: Notify::new(),
+                ended: Notify::new(),
                 followers: AtomicUsize::new(0),
             })
         }));
@@ -172,6 +190,29 @@ impl Subscription {
             notified.as_mut().enable();
             if let Some(item) = self.try_next() {
                 return item;
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits for a turn's end, or for a gap in which it may have been. Passes over all other events.
+    /// Safe to cancel.
+    pub async fn end_of(&mut self, turn: TurnId) -> HubItem {
+        loop {
+            let stream = Arc::clone(&self.stream);
+            let notified = stream.ended.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            while let Some(item) = self.try_next() {
+                let found = match &item {
+                    HubItem::Gap { .. } => true,
+                    HubItem::Event(event) => {
+                        event.turn == turn && matches!(event.kind, TurnEventKind::Ended { .. })
+                    }
+                };
+                if found {
+                    return item;
+                }
             }
             notified.await;
         }

@@ -168,6 +168,11 @@ impl Entry {
         self.waiting_on.lock().clone()
     }
 
+    /// Tasks it owns.
+    pub fn task_count(&self) -> usize {
+        self.tasks.count()
+    }
+
     /// Asks it to stop.
     pub fn stop(&self, reason: StopReason) {
         if let Some(control) = self.control.get() {

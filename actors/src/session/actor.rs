@@ -49,6 +49,8 @@ pub struct Session {
     claiming: bool,
     /// A hint came while a claim or a turn was under way.
     hinted: bool,
+    /// Marked as cancelled while its claim was under way, so that the claim may not say so.
+    cancelled: Option<TurnId>,
     idle: (u64, Option<TaskKey>),
 }
 
@@ -76,6 +78,7 @@ impl Supervised for SessionActor {
             running: None,
             claiming: false,
             hinted: false,
+            cancelled: None,
             idle: (0, None),
         })
     }
@@ -117,6 +120,14 @@ impl Supervised for SessionActor {
                     tracing::warn!(turn = %running.turn, why = refused.as_str(), "steering was lost");
                 }
             }
+            SessionMsg::Cancel(turn) => match &state.running {
+                Some(running) if running.turn == turn => {
+                    ctx.stop_child(running.id, StopReason::User);
+                }
+                _ => state.cancelled = Some(turn).filter(|_| state.claiming),
+            },
+            // A pause is an operator's: it lasts, so its session does not go to rest.
+            SessionMsg::IdleTimeout { .. } if ctx.is_paused() => {}
             SessionMsg::IdleTimeout { timer } if timer == state.idle.0 && state.is_idle() => {
                 // The router is full: ask again later.
                 if state
@@ -251,7 +262,8 @@ impl Session {
             ctx.after(CLAIM_PAUSE * 60, SessionMsg::Retry);
             return Ok(());
         };
-        let (turn, cancelled) = (record.id, claim.cancel_requested);
+        let turn = record.id;
+        let cancelled = self.cancelled.take() == Some(turn) || claim.cancel_requested;
         let args = TurnArgs {
             claim,
             bundle: Arc::clone(bundle),

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_messages::address::Address;
-use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId};
 use rookery_messages::session::{RouterMsg, SessionMsg};
 use serde_json::{Value, json};
 
 use super::actor::{SessionActor, SessionArgs};
-use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
 use crate::turn::TurnDeps;
 
 /// How often it looks for rows nobody owns.
@@ -40,6 +40,10 @@ pub struct Router {
     by_child: HashMap<ActorId, ConversationId>,
     /// Hints that came when the map was full; the sweep brings them back.
     turned_away: u64,
+    /// The store is being asked.
+    sweeping: bool,
+    /// The next sweep. There is one at a time, however often the router is resumed.
+    next_sweep: Option<TaskKey>,
 }
 
 struct Mapped {
@@ -63,6 +67,8 @@ impl Supervised for RouterActor {
             sessions: HashMap::new(),
             by_child: HashMap::new(),
             turned_away: 0,
+            sweeping: false,
+            next_sweep: None,
         })
     }
 
@@ -75,22 +81,19 @@ impl Supervised for RouterActor {
             RouterMsg::Hint { conversation, interrupt } => {
                 state.hint(ctx, conversation, interrupt).await;
             }
-            RouterMsg::Sweep => {
-                let store = state.deps.store.clone();
-                ctx.task(async move { Some(RouterMsg::Swept(store.open_conversations().await)) });
-            }
+            RouterMsg::Sweep => state.sweep(ctx),
             RouterMsg::Swept(found) => {
+                state.sweeping = false;
                 match found {
                     Ok(open) => {
                         for conversation in open {
-                            if !state.sessions.contains_key(&conversation) {
-                                state.hint(ctx, conversation, false).await;
-                            }
+                            // A session that is there may have missed its hint just as well.
+                            state.hint(ctx, conversation, false).await;
                         }
                     }
                     Err(error) => tracing::warn!(%error, "the sweep for open turns failed"),
                 }
-                ctx.after(SWEEP, RouterMsg::Sweep);
+                state.next_sweep = ctx.after(SWEEP, RouterMsg::Sweep);
             }
             RouterMsg::Idle { conversation } => {
                 if let Some(mapped) = state.sessions.get_mut(&conversation) {
@@ -111,6 +114,9 @@ impl Supervised for RouterActor {
             RouterMsg::Steer { conversation, text } => {
                 state.pass_on(conversation, SessionMsg::Steer(text));
             }
+            RouterMsg::Cancel { conversation, turn } => {
+                state.pass_on(conversation, SessionMsg::Cancel(turn));
+            }
         }
         Ok(())
     }
@@ -127,8 +133,10 @@ impl Supervised for RouterActor {
         if exit.reason.is_abnormal() && ctx.stopping().is_none() {
             // Its rows are in the store; a new session takes them up.
             state.hint(ctx, conversation, false).await;
-        } else {
+        } else if !state.sessions.contains_key(&conversation) {
+            // Unless another session has taken its place already, whose events these are now.
             state.deps.hub.rest(conversation);
+            state.recheck(ctx, conversation, &exit.reason);
         }
         state.end_if_empty(ctx);
         Ok(())
@@ -139,13 +147,19 @@ impl Supervised for RouterActor {
         state: &mut Router,
         reason: &StopReason,
     ) -> Result<(), ActorError> {
+        // An operator who stops or restarts the router, or all of the service, has no quarrel with the
+        // conversations: their turns leave in good order and go on when it is back.
+        let reason = match reason {
+            StopReason::Operator(_) => &StopReason::ParentEnded,
+            reason => reason,
+        };
         ctx.stop_children(reason);
         state.end_if_empty(ctx);
         Ok(())
     }
 
-    async fn resumed(ctx: &mut Ctx<Self>, _: &mut Router) -> Result<(), ActorError> {
-        ctx.task(async { Some(RouterMsg::Sweep) });
+    async fn resumed(ctx: &mut Ctx<Self>, state: &mut Router) -> Result<(), ActorError> {
+        state.sweep(ctx);
         Ok(())
     }
 
@@ -155,6 +169,19 @@ impl Supervised for RouterActor {
 }
 
 impl Router {
+    /// Asks the store for open rows now, in place of the sweep that was to come.
+    fn sweep(&mut self, ctx: &mut Ctx<RouterActor>) {
+        if let Some(timer) = self.next_sweep.take() {
+            ctx.abort(timer);
+        }
+        if self.sweeping {
+            return;
+        }
+        self.sweeping = true;
+        let store = self.deps.store.clone();
+        ctx.task(async move { Some(RouterMsg::Swept(store.open_conversations().await)) });
+    }
+
     async fn hint(
         &mut self,
         ctx: &mut Ctx<RouterActor>,
@@ -204,6 +231,24 @@ impl Router {
         } else {
             let _ = mapped.address.try_send(SessionMsg::Hint { interrupt: false });
         }
+    }
+
+    /// A session that was stopped by hand may have left rows behind: they don't wait for the sweep.
+    fn recheck(
+        &self,
+        ctx: &mut Ctx<RouterActor>,
+        conversation: ConversationId,
+        reason: &ExitReason,
+    ) {
+        if *reason == (ExitReason::Stopped { reason: StopReason::Idle }) || ctx.stopping().is_some()
+        {
+            return;
+        }
+        let store = self.deps.store.clone();
+        ctx.task(async move {
+            let open = store.has_open(conversation).await;
+            matches!(open, Ok(true)).then_some(RouterMsg::Hint { conversation, interrupt: false })
+        });
     }
 
     fn pass_on(&self, conversation: ConversationId, message: SessionMsg) {

@@ -40,11 +40,14 @@ impl Supervised for StoreActor {
 
     fn start(ctx: &mut Ctx<Self>, open: OpenStore) -> Result<StoreState, ActorError> {
         let opened = open().map_err(|error| start_error(&error))?;
-        let address = ctx.address();
+        // A place in this incarnation's mailbox: the address would reach whoever comes after us, and a
+        // writer that outlives a killed actor would take its successor down too.
+        let place = ctx.address().reserve().ok_or_else(|| {
+            ActorError::transient("no place is left in the store's mailbox for its writer's end")
+        })?;
         let on_end = Box::new(move |cause: String| {
-            // A full mailbox is full of requests that will not be answered; the next one fails and
-            // says so. A closed one means that the actor has ended already.
-            let _ = address.try_send(StoreMsg::WriterEnded { cause });
+            // An error means that the actor has ended already.
+            let _ = place.send(StoreMsg::WriterEnded { cause });
         });
         let threads = StoreThreads::start(opened.writer, opened.readers, on_end)
             .map_err(|error| start_error(&error))?;

@@ -197,6 +197,12 @@ impl Supervised for BatchActor {
         reason: &StopReason,
     ) -> Result<(), ActorError> {
         for slot in &mut state.slots {
+            if !reason.may_write()
+                && let Stage::Finishing(outcome) = &slot.stage
+            {
+                // Its commit has no answer to wait for, and nobody is told what may not be durable.
+                slot.stage = Stage::Done(outcome.clone());
+            }
             if matches!(slot.stage, Stage::Ready(_) | Stage::Starting(_)) {
                 slot.stage = Stage::Done(SlotOutcome::unrun(
                     CallState::Interrupted,
@@ -371,7 +377,8 @@ impl Batch {
             ..outcome
         };
         let cut = outcome.state == CallState::Interrupted;
-        if cut && ctx.stopping().is_some_and(|reason| !reason.ends_turn()) {
+        let leaves = |reason: &StopReason| (cut && !reason.ends_turn()) || !reason.may_write();
+        if ctx.stopping().is_some_and(leaves) {
             // Nothing is written of it: a later life decides from `call_started` alone.
             self.slots[slot].stage = Stage::Done(outcome);
             return;

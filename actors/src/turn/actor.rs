@@ -204,9 +204,10 @@ impl Supervised for TurnActor {
         }
         let asked = state.approvals.iter().find(|(_, (id, _))| *id == exit.id).map(|(a, _)| *a);
         if let Some(approval) = asked
-            && ctx.stopping().is_none()
-            && exit.reason.is_abnormal()
+            && state.machine.is_asking()
         {
+            // However it ended, an operator's stop included: nobody waits for the decision any more. A
+            // new attempt asks for it where it stands.
             return Err(ActorError::transient(format!(
                 "approval {approval} ended without a decision: {}",
                 exit.reason
@@ -272,14 +273,17 @@ impl Turn {
                 }
             }
             Effect::Run(plan) => self.run(ctx, plan).await?,
-            Effect::StopModel(reason) => match self.model {
-                Some((id, _)) => ctx.stop_child(id, reason),
-                None => return Err(ActorError::transient("there is no model call to stop")),
-            },
-            Effect::StopBatch(reason) => match self.batch {
-                Some(id) => ctx.stop_child(id, reason),
-                None => return Err(ActorError::transient("there is no batch to stop")),
-            },
+            // Without a child its report is on the way already.
+            Effect::StopModel(reason) => {
+                if let Some((id, _)) = self.model {
+                    ctx.stop_child(id, reason);
+                }
+            }
+            Effect::StopBatch(reason) => {
+                if let Some(id) = self.batch {
+                    ctx.stop_child(id, reason);
+                }
+            }
             Effect::StopApprovals(reason) => {
                 for (id, _) in self.approvals.values() {
                     ctx.stop_child(*id, reason.clone());
@@ -307,15 +311,21 @@ impl Turn {
         Ok(())
     }
 
-    /// A later life goes on. On a shutdown the record says that it was no crash; otherwise nothing may be
-    /// written.
+    /// A later life goes on. The record says that it was no crash, unless nothing may be written.
     fn leave(&self, ctx: &mut Ctx<TurnActor>) {
-        if ctx.stopping() != Some(&StopReason::Shutdown) {
-            ctx.end();
-            return;
-        }
-        let text = "the service is stopping; this turn resumes when it is back".to_owned();
-        self.voice.tell(TurnEventKind::Notice { text });
+        let text = match ctx.stopping() {
+            Some(StopReason::Shutdown) => {
+                "the service is stopping; this turn resumes when it is back"
+            }
+            Some(reason) if reason.may_write() => {
+                "this turn is interrupted; it resumes in a moment"
+            }
+            _ => {
+                ctx.end();
+                return;
+            }
+        };
+        self.voice.tell(TurnEventKind::Notice { text: text.to_owned() });
         let store = self.judge.deps.store.clone();
         let (turn, conversation) = (self.claim.record.id, self.claim.record.conversation_id);
         let fence = self.claim.fence;

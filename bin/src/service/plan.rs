@@ -158,7 +158,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     );
     let observer_args =
         ObserverArgs { sinks: vec![metrics.clone(), Arc::new(LogObserver), feed], panics };
-    let inspector = Inspector::new(Arc::clone(&directory));
+    let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
     let audits = recorder;
     let admin_routes =
         admin::router(inspector.clone(), world.clone(), Arc::new(move |row| audits.audit(row)));

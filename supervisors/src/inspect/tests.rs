@@ -56,6 +56,25 @@ async fn operations_act_by_path_and_refuse_what_they_cannot_do() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_brings_the_orders_is_restarted_but_never_stopped_by_one() {
+    let rig = Rig::new();
+    let (root, [gate, other]) =
+        rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["in/gate", "gates"]).await;
+    let inspector = Inspector::new(Arc::clone(rig.directory())).lifeline("root/in/gate");
+    let act = |operation, path| inspector.operate(operation, path, "ann");
+    let refused = Err(InspectError::Lifeline("root/in/gate".into()));
+    assert_eq!(act(Operation::Stop, "root/in/gate"), refused);
+    act(Operation::Restart, "root/in/gate").unwrap();
+    until(|| gate.generation() == 2).await;
+    act(Operation::Kill, "root/in/gate").unwrap();
+    until(|| gate.generation() == 3).await;
+    act(Operation::Stop, "root/gates").unwrap();
+    rig.until_status("root/gates", ActorStatus::Parked).await;
+    assert_eq!(other.generation(), 1);
+    rig.finish(&root).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_a_supervisors_child_can_be_restarted() {
     let rig = Rig::new();
     let args = WorkArgs { name: "lone", log: Arc::clone(&rig.log), habits: Habits::default() };

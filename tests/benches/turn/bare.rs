@@ -20,7 +20,7 @@ pub async fn serve(model: &str) {
     let app = Router::new().route("/turn", post(turn)).with_state(state);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}", listener.local_addr().unwrap());
-    axum::serve(listener, app).await.unwrap();
+    axum::serve(rookery_tests::without_delay(listener), app).await.unwrap();
 }
 
 async fn turn(State(bare): State<Bare>, Json(message): Json<Value>) -> Json<Value> {

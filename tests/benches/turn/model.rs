@@ -26,7 +26,7 @@ pub async fn serve() {
         .with_state(sizes);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("http://{}", listener.local_addr().unwrap());
-    axum::serve(listener, app).await.unwrap();
+    axum::serve(rookery_tests::without_delay(listener), app).await.unwrap();
 }
 
 async fn take_sizes(State(sizes): State<Sizes>) -> String {

@@ -24,7 +24,7 @@ pub(super) async fn serve(shared: Arc<Shared>) -> (SocketAddr, tokio::task::Join
         .layer(DefaultBodyLimit::disable())
         .with_state(shared);
     let server = tokio::spawn(async move {
-        let _ = axum::serve(listener, app).await;
+        let _ = axum::serve(crate::without_delay(listener), app).await;
     });
     (address, server)
 }

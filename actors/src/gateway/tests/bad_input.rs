@@ -219,3 +219,117 @@ async fn foreign_hosts_and_origins_are_refused_before_anything_else() {
     assert!(reasons.contains(&"foreign_host") && reasons.contains(&"foreign_origin"));
     rig.end().await;
 }
+
+/// Sends all of it, and only then reads what is answered.
+fn send_whole(rig: &Rig, head: &str, body: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(rig.address)?;
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+// More than the system takes for a reader that does not read.
+const BIG: usize = 12 * 1_024 * 1_024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sends_a_body_nobody_wants_reads_why_and_not_a_broken_pipe() {
+    let rig = Rig::new().await;
+    let port = rig.address.port();
+    let json = "content-type: application/json\r\n";
+    let plain = format!("content-length: {BIG}\r\n");
+    let chunked = "transfer-encoding: chunked\r\n";
+    let cases = [
+        // Refused for what it announces, and for what it turns out to be.
+        ("POST /v1/channels/webhook/ci", format!("{json}{plain}"), 413),
+        ("POST /v1/channels/webhook/ci", format!("{json}{chunked}"), 413),
+        ("POST /v1/channels/webhook/nobody", format!("{json}{chunked}"), 404),
+        ("POST /v1/channels/webhook/ci?wait=soon", format!("{json}{chunked}"), 400),
+        ("POST /nowhere", chunked.to_owned(), 404),
+        ("DELETE /v1/turns", chunked.to_owned(), 405),
+        ("POST /admin/v1/approvals/7", format!("{json}{chunked}"), 401),
+        ("POST /v1/turns", format!("{chunked}origin: http://evil.example\r\n"), 403),
+    ];
+    let body = "x".repeat(BIG);
+    let in_one_chunk = format!("{BIG:x}\r\n{body}\r\n0\r\n\r\n");
+    for (line, headers, status) in cases {
+        let body = if headers.contains("chunked") { &in_one_chunk } else { &body };
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: localhost:{port}\r\n{headers}connection: close\r\n\r\n"
+        );
+        let answer = send_whole(&rig, &head, body).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
+        assert!(answer.contains("\"error\""), "{line}: {answer}");
+    }
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_does_not_wait_for_the_unwanted_body_and_the_connection_goes_on_after_it() {
+    let rig = Rig::new().await;
+    let mut stream = TcpStream::connect(rig.address).unwrap();
+    let port = rig.address.port();
+    let head = |line: &str, length: usize| {
+        format!("{line} HTTP/1.1\r\nhost: localhost:{port}\r\ncontent-length: {length}\r\n\r\n")
+    };
+    stream.write_all(head("POST /nowhere", 10_000).as_bytes()).unwrap();
+    assert!(read_answer(&mut stream).starts_with("HTTP/1.1 404 "));
+    stream.write_all(&[b'x'; 10_000]).unwrap();
+    stream.write_all(head("GET /livez", 0).as_bytes()).unwrap();
+    assert!(read_answer(&mut stream).starts_with("HTTP/1.1 200 "));
+    drop(stream);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_waits_for_our_word_is_not_asked_for_an_unwanted_body() {
+    let rig = Rig::new().await;
+    let mut stream = TcpStream::connect(rig.address).unwrap();
+    let port = rig.address.port();
+    let head = format!(
+        "POST /nowhere HTTP/1.1\r\nhost: localhost:{port}\r\nexpect: 100-continue\r\n\
+         content-length: 10000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404 ") && !answer.contains("100 Continue"), "{answer}");
+    rig.end().await;
+}
+
+// I10
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_without_an_end_is_not_read_for_ever() {
+    let rig = Rig::new().await;
+    let port = rig.address.port();
+    let head = format!(
+        "POST /nowhere HTTP/1.1\r\nhost: localhost:{port}\r\ntransfer-encoding: chunked\r\n\r\n\
+         fffffffffff\r\n"
+    );
+    let address = rig.address;
+    let sent = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        let part = vec![b'x'; 1_024 * 1_024];
+        (0..1_000).take_while(|_| stream.write_all(&part).is_ok()).count()
+    });
+    let sent = sent.await.unwrap();
+    assert!((1..200).contains(&sent), "{sent} MiB were taken");
+    rig.end().await;
+}
+
+/// One answer with a length, so that the connection can go on.
+fn read_answer(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    let head = String::from_utf8(answer).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    head + &String::from_utf8(body).unwrap()
+}

@@ -27,6 +27,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rookery_messages::settings::Durability;
 use rookery_messages::store::{Found, Read, Store, StoreError, StoreReader, Write, Written};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use error::{Fault, file_error};
@@ -36,6 +37,8 @@ use lock::OwnerLock;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// More than there are different statements.
 const CACHED_STATEMENTS: usize = 128;
+/// Pages in the write-ahead log before they are moved into the database: fewer, larger moves.
+const CHECKPOINT_PAGES: i64 = 4_000;
 /// What the write-ahead log is cut back to after a checkpoint, bytes.
 const WAL_LIMIT: i64 = 16 * 1024 * 1024;
 
@@ -115,6 +118,9 @@ fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
         let conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(BUSY_TIMEOUT)?;
         conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        // A plan does not depend on the values bound to it: otherwise SQLite prepares statements that touch
+        // a partial index anew for every value.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(conn)
     };
     open().map_err(StoreError::from)
@@ -136,6 +142,7 @@ fn configure(conn: &Connection, durability: Durability) -> error::Result<()> {
     conn.pragma_update(None, "synchronous", synchronous)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "journal_size_limit", WAL_LIMIT)?;
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(())
 }
 
@@ -145,14 +152,38 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Refusals come before a request's first change, almost always: then nothing has to be undone, and
+    /// no savepoint is needed. One that comes later sends the batch through once more, with savepoints.
     fn transact(&self, writes: &[Write]) -> error::Result<Vec<Result<Written, StoreError>>> {
+        run(&self.conn, "BEGIN IMMEDIATE")?;
+        let mut answers = Vec::with_capacity(writes.len());
+        for write in writes {
+            let before = self.conn.total_changes();
+            match apply_one(&self.conn, write) {
+                Ok(written) => answers.push(Ok(written)),
+                // SQLite gave the whole transaction up: so did every request in it.
+                Err(fault) if self.conn.is_autocommit() => return Err(fault),
+                Err(fault) if self.conn.total_changes() == before => {
+                    answers.push(Err(fault.into()))
+                }
+                Err(_) => {
+                    run(&self.conn, "ROLLBACK")?;
+                    return self.transact_apart(writes);
+                }
+            }
+        }
+        run(&self.conn, "COMMIT")?;
+        Ok(answers)
+    }
+
+    /// A savepoint a request, so that one that is refused half-way undoes itself only.
+    fn transact_apart(&self, writes: &[Write]) -> error::Result<Vec<Result<Written, StoreError>>> {
         run(&self.conn, "BEGIN IMMEDIATE")?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
             run(&self.conn, "SAVEPOINT request")?;
             match apply_one(&self.conn, write) {
                 Ok(written) => answers.push(Ok(written)),
-                // SQLite gave the whole transaction up: so did every request in it.
                 Err(fault) if self.conn.is_autocommit() => return Err(fault),
                 Err(fault) => {
                     run(&self.conn, "ROLLBACK TO request")?;
@@ -250,11 +281,19 @@ impl Store for SqliteStore {
 impl StoreReader for SqliteReader {
     fn read(&mut self, read: &Read) -> Result<Found, StoreError> {
         let answer = || -> error::Result<Found> {
-            let snapshot = self.conn.unchecked_transaction()?;
-            let found = reads::read(&snapshot, read)?;
-            snapshot.commit()?;
-            Ok(found)
+            run(&self.conn, "BEGIN")?;
+            let found = reads::read(&self.conn, read);
+            // A reading transaction has nothing to undo.
+            run(&self.conn, "COMMIT")?;
+            found
         };
-        answer().map_err(StoreError::from)
+        answer().map_err(|fault| {
+            if !self.conn.is_autocommit()
+                && let Err(error) = run(&self.conn, "ROLLBACK")
+            {
+                tracing::error!(?error, "a reading transaction can't be ended");
+            }
+            fault.into()
+        })
     }
 }

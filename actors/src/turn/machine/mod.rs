@@ -28,6 +28,11 @@ use rookery_messages::turn::{Fence, TurnFinish};
 pub use round::{Round, RoundCall};
 pub(crate) use round::{settle, unusable};
 
+/// Most words of the person that wait for the turn's next round …
+const MAX_STEERING: usize = 32;
+/// … and their length in all.
+const MAX_STEERING_BYTES: usize = 256 * 1_024;
+
 /// What the machine is told once.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -215,6 +220,11 @@ impl Machine {
         }
     }
 
+    /// Whether it waits for decisions.
+    pub fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Asking)
+    }
+
     /// Takes one input. An input that does not fit the state changes nothing: it is late.
     pub fn step(&mut self, input: Input, world: &World) -> Vec<Effect> {
         match input {
@@ -338,9 +348,17 @@ impl Machine {
     }
 
     fn steer(&mut self, text: String) -> Vec<Effect> {
-        if !matches!(self.phase, Phase::Gone | Phase::Committing(Next::Announce(_))) {
-            self.steering.push(text);
+        if matches!(self.phase, Phase::Gone | Phase::Committing(Next::Announce(_))) {
+            return Vec::new();
         }
+        // I10: what waits for the next round is bounded, and what is too much is said to be.
+        let bytes: usize = self.steering.iter().map(String::len).sum();
+        if self.steering.len() >= MAX_STEERING || bytes + text.len() > MAX_STEERING_BYTES {
+            let text =
+                "too much waits to be said to this turn already; the last words were not taken";
+            return vec![Effect::Tell(TurnEventKind::Notice { text: text.to_owned() })];
+        }
+        self.steering.push(text);
         Vec::new()
     }
 

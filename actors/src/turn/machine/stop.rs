@@ -23,6 +23,8 @@ impl Machine {
                 effects.extend(self.stop_now(&reason, world));
                 effects
             }
+            // Nobody answers it any more; the journal says to a later life whether it was written.
+            Phase::Committing(_) if !reason.may_write() => self.stop_now(&reason, world),
             // The commit in flight is waited for: what it says decides where the stop finds us.
             Phase::Committing(_) | Phase::Gone => Vec::new(),
         }
