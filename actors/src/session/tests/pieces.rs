@@ -1,6 +1,9 @@
 //! A turn or a session alone, given what no healthy store gives it.
 
+use rookery_messages::address::{AddressCell, Delivery, Mailbox, StopHandle};
+use rookery_messages::ids::ActorId;
 use rookery_messages::invariant::{Invariant, Tolerate};
+use rookery_messages::model::ProviderMsg;
 use rookery_messages::session::SessionMsg;
 use rookery_messages::store::{Claim, ClaimOutcome, StoredMessage};
 use rookery_messages::turn::TurnClaim;
@@ -32,8 +35,13 @@ impl Rig {
     }
 
     async fn run_alone(&self, claim: Box<TurnClaim>) {
+        let bundle = Arc::clone(&self.deps.agents[&claim.record.agent]);
+        self.run_with(claim, bundle).await;
+    }
+
+    async fn run_with(&self, claim: Box<TurnClaim>, bundle: Arc<AgentBundle>) {
         let args = TurnArgs {
-            bundle: Arc::clone(&self.deps.agents[&claim.record.agent]),
+            bundle,
             channel: self.deps.channels[&claim.record.channel].clone(),
             claim,
             deps: Arc::clone(&self.deps),
@@ -134,6 +142,49 @@ async fn a_second_turn_of_a_conversation_is_counted_as_a_violation_and_does_not_
     session.stop(StopReason::Shutdown);
     while rig.spawner.directory().counts().contains_key("session") {
         tokio::task::yield_now().await;
+    }
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_provider_whose_actor_is_being_started_is_waited_for_and_one_given_up_is_not() {
+    let rig = Rig::plain().await;
+    rig.without_router().await;
+    let known = Arc::clone(&rig.deps.agents[&AgentName::new("home")]);
+    for (id, comes) in [("m1", true), ("m2", false)] {
+        let cell: Arc<AddressCell<ProviderMsg>> = AddressCell::new();
+        let profile = ProfileRef {
+            name: "main".into(),
+            address: Address::new(Arc::clone(&cell)),
+            max_attempts: 1,
+        };
+        let bundle = AgentBundle { chain: Arc::new([profile]), ..AgentBundle::clone(&known) };
+        let (_, mut events) = rig.take(id, "webhook.ci").await;
+        rig.run_with(rig.claim().await, Arc::new(bundle)).await;
+        while rig.spawner.directory().counts().get("model") != Some(&1) {
+            tokio::task::yield_now().await;
+        }
+        assert!(rig.provider.requests.lock().is_empty());
+        if comes {
+            // As a restart does: from now on what is sent to the address arrives.
+            let actor = known.chain[0].address.clone();
+            let post = Box::new(move |delivery: Delivery<ProviderMsg>| {
+                actor
+                    .try_send(delivery.message)
+                    .map_err(|refused| Delivery { message: refused.into_message(), permit: None })
+            });
+            let stop = StopHandle::new(Arc::default(), Arc::new(|| ()), Arc::new(|| ()));
+            let mailbox = Mailbox::new(ActorId(1), 8, Arc::default(), post, stop);
+            cell.install(Arc::new(mailbox));
+            assert_eq!(events.end().await, (Outcome::Answered, Some("done".into())));
+            rig.provider.requests.lock().clear();
+        } else {
+            cell.close();
+            assert_eq!(events.end().await.0, Outcome::Failed);
+        }
+        while !rig.spawner.directory().of_kind("turn").is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
     rig.quiet().await;
 }
