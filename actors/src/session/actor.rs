@@ -70,7 +70,7 @@ impl Supervised for SessionActor {
 
     fn start(ctx: &mut Ctx<Self>, args: SessionArgs) -> Result<Session, ActorError> {
         let SessionArgs { conversation, router, deps } = args;
-        ctx.task(async { Some(SessionMsg::Hint { interrupt: false }) });
+        ctx.note_to_self(SessionMsg::Hint { interrupt: false });
         Ok(Session {
             conversation,
             router,

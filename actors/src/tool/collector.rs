@@ -143,7 +143,7 @@ impl Supervised for BatchActor {
             voice: args.voice,
             redactor: args.redactor,
         };
-        ctx.task(async { Some(BatchMsg::Begin) });
+        ctx.note_to_self(BatchMsg::Begin);
         Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
     }
 
