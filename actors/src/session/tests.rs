@@ -313,6 +313,10 @@ impl Rig {
     }
 
     async fn accept(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        self.accept_for("home", id, channel).await
+    }
+
+    async fn accept_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
         let fresh = || self.spawner.world().ids.next();
         let accept = Accept {
             inbound: Inbound {
@@ -323,7 +327,7 @@ impl Rig {
                 thread: None,
                 text: format!("message {id}"),
                 origin: TurnOrigin::Channel,
-                agent: AgentName::new("home"),
+                agent: AgentName::new(agent),
             },
             envelope: EnvelopeId(fresh()),
             turn: TurnId(fresh()),
@@ -379,7 +383,7 @@ impl Rig {
         for stop in &self.roots {
             stop();
             // The store goes last: the sessions write until they are gone.
-            while self.spawner.directory().counts().get("router").is_some() {
+            while self.spawner.directory().counts().contains_key("router") {
                 tokio::task::yield_now().await;
             }
         }
@@ -754,5 +758,27 @@ async fn turns_under_a_router_that_an_operator_stops_leave_in_good_order() {
     rig.until(|directory| directory.of_kind("router").is_empty()).await;
     let record = rig.record(turn).await;
     assert_eq!((record.outcome, record.attempts), (None, 1), "a later life goes on");
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_row_whose_agent_is_gone_waits_however_often_it_is_hinted_at() {
+    // I1
+    let rig = Rig::plain().await;
+    let (turn, _events) = rig.accept_for("nobody", "m1", "webhook.ci").await;
+    while rig.record(turn).await.attempts == 0 {
+        tokio::task::yield_now().await;
+    }
+    let conversation = rig.conversation;
+    let seen = rig.only("session");
+    for _ in 0..5 {
+        rig.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        rig.only("router").observe(Duration::from_secs(10)).await;
+        seen.observe(Duration::from_secs(10)).await;
+        rig.store.ledger().await.unwrap();
+    }
+    let record = rig.record(turn).await;
+    assert_eq!((record.outcome, record.attempts), (None, 1));
+    assert_eq!(rig.only("session").id, seen.id);
     rig.quiet().await;
 }
