@@ -175,7 +175,7 @@ async fn a_store_that_is_killed_or_restarted_comes_back_at_once_and_open_turns_g
         world.model.script(&up, [ask, Reply::text("done")]);
         let running = world.api.tell(&up, &up).await;
         let before = node(&world, "root/store").await.generation;
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
         assert!((200..300).contains(&world.api.act("root/store", verb).await.status));
         until("the store and the service are back", || async {
             let request = world.api.request(reqwest::Method::GET, "/admin/v1/actors/root/store");

@@ -375,7 +375,11 @@ impl Rig {
     }
 
     async fn accept(&self, id: &str, channel: &str) -> (TurnId, Following) {
-        let accepted = self.take(id, channel).await;
+        self.accept_for("home", id, channel).await
+    }
+
+    async fn accept_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
+        let accepted = self.take_for(agent, id, channel).await;
         let conversation = self.conversation;
         self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
         accepted
@@ -383,6 +387,10 @@ impl Rig {
 
     /// Puts a message into the inbox and tells nobody.
     async fn take(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        self.take_for("home", id, channel).await
+    }
+
+    async fn take_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
         let fresh = || self.spawner.world().ids.next();
         let accept = Accept {
             inbound: Inbound {
@@ -393,7 +401,7 @@ impl Rig {
                 thread: None,
                 text: format!("message {id}"),
                 origin: TurnOrigin::Channel,
-                agent: AgentName::new("home"),
+                agent: AgentName::new(agent),
             },
             envelope: EnvelopeId(fresh()),
             turn: TurnId(fresh()),
@@ -849,5 +857,27 @@ async fn turns_under_a_router_that_an_operator_stops_leave_in_good_order() {
     rig.until(|directory| directory.of_kind("router").is_empty()).await;
     let record = rig.record(turn).await;
     assert_eq!((record.outcome, record.attempts), (None, 1), "a later life goes on");
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_row_whose_agent_is_gone_waits_however_often_it_is_hinted_at() {
+    // I1
+    let rig = Rig::plain().await;
+    let (turn, _events) = rig.accept_for("nobody", "m1", "webhook.ci").await;
+    while rig.record(turn).await.attempts == 0 {
+        tokio::task::yield_now().await;
+    }
+    let conversation = rig.conversation;
+    let seen = rig.only("session");
+    for _ in 0..5 {
+        rig.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        rig.only("router").observe(Duration::from_secs(10)).await;
+        seen.observe(Duration::from_secs(10)).await;
+        rig.store.ledger().await.unwrap();
+    }
+    let record = rig.record(turn).await;
+    assert_eq!((record.outcome, record.attempts), (None, 1));
+    assert_eq!(rig.only("session").id, seen.id);
     rig.quiet().await;
 }
