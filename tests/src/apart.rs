@@ -83,7 +83,7 @@ mod tests {
         snapshot(root)
     }
 
-    fn tool<'a>(root: &'a mut Value, n: usize) -> &'a mut Value {
+    fn tool(root: &mut Value, n: usize) -> &mut Value {
         &mut root["children"][1]["children"][0]["children"][0]["children"][n]
     }
 
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn a_failure_that_spreads_and_restarts_without_bound_are_seen() {
         let before = tree(|_| ());
-        let broken: [(&str, &dyn Fn(&mut Value), &str); 4] = [
+        type Change<'a> = &'a dyn Fn(&mut Value);
+        let broken: [(&str, Change<'_>, &str); 4] = [
             ("root/s/c/t/a", &|root| failed(tool(root, 1), 100), "root/s/c/t/b failed too"),
             (
                 "root/s/c",

@@ -103,7 +103,8 @@ mod tests {
     // I14
     #[test]
     fn a_late_a_failed_and_a_missing_phase_and_a_long_whole_are_seen() {
-        let broken: [(&dyn Fn(&mut Vec<Value>), Duration, &str); 5] = [
+        type Change<'a> = &'a dyn Fn(&mut Vec<Value>);
+        let broken: [(Change<'_>, Duration, &str); 5] = [
             (&|lines| lines[4]["took_ms"] = json!(3_001), SHORT, "longer than it might"),
             (&|lines| lines[6]["end"] = json!("timed out"), SHORT, "went wrong"),
             (&|lines| lines[5]["end"] = json!("failed"), SHORT, "went wrong"),
