@@ -9,7 +9,7 @@
 
 use rookery_messages::tool::text;
 use rookery_tests::api::{fresh_id, message};
-use rookery_tests::model::paired_results;
+use rookery_tests::model::{paired_results, result_texts};
 use rookery_tests::service::{alive, gone};
 use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Gate, Reply, World, program};
@@ -241,14 +241,16 @@ async fn kills_at_every_stage_of_a_turn_lose_nothing_and_repeat_nothing() {
         ));
         let (ask, close) = (Reply::calls([effect]), Reply::text(format!("{stage} done")));
         let held = |reply: Reply| Reply::stream().gate(&gate).then(reply);
-        world.model.script(
-            stage,
-            match stage {
-                "asked" => vec![held(ask.clone()), ask, close],
-                "second" => vec![ask, held(close.clone()), close],
-                _ => vec![ask, close],
-            },
-        );
+        match stage {
+            // Nobody knows which of its requests the killed life has made: each gets what fits it.
+            "taken" => world.model.rule(stage, move |body| match result_texts(body).len() {
+                0 => ask.clone(),
+                _ => close.clone(),
+            }),
+            "asked" => world.model.script(stage, [held(ask.clone()), ask, close]),
+            "second" => world.model.script(stage, [ask, held(close.clone()), close]),
+            _ => world.model.script(stage, [ask, close]),
+        }
         let id = world.api.tell(stage, stage).await;
         match stage {
             "asked" | "second" => gate.reached().await,
@@ -259,7 +261,10 @@ async fn kills_at_every_stage_of_a_turn_lose_nothing_and_repeat_nothing() {
         world.crash().await;
         let turn = world.api.ended(&id).await;
         assert_eq!((turn.result(), turn.text()), ("answered", format!("{stage} done").as_str()));
-        assert_eq!(world.read(&format!("{stage}.log")), "ran\n", "{stage}");
+        let ran = world.read(&format!("{stage}.log"));
+        // Killed between the begin's record and its effect, nobody knows, and it is not repeated.
+        let cut = stage == "taken" && turn.call_states() == ["unknown"] && ran.is_empty();
+        assert!(ran == "ran\n" || cut, "{stage}: {ran:?} {turn:?}");
         world.assert_once(&turn, &format!("{stage}.log"), &["ran"]);
         let transcript = world.api.transcript(stage).await;
         assert_eq!(transcript.iter().filter(|line| line.starts_with("user:")).count(), 1);

@@ -182,7 +182,8 @@ async fn a_cancel_after_visible_text_keeps_it_with_the_marker_and_closes_the_str
     let gate = Gate::new();
     world.model.script("go", [Reply::stream().delta("Half of it").gate(&gate).complete("stop")]);
     let id = world.api.tell("c", "go").await;
-    gate.reached().await;
+    // Not the gate: what the provider has sent is not yet what a client has seen.
+    world.api.events(&id).await.until("delta").await;
     world.api.cancel(&id).await;
     let turn = world.api.ended(&id).await;
     assert_eq!((turn.result(), turn.fault()), ("cancelled", "cancelled"));

@@ -5,32 +5,31 @@
 //! after its `call_started` is durable (I5); a result is announced only after its `call_finished` is. It
 //! ends when every slot is filled and the turn has its report.
 
+mod facts;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use rookery_messages::address::Reserved;
-use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId, TurnId};
-use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::journal::JournalKind;
 use rookery_messages::observe::Observation;
-use rookery_messages::store::{StoreError, TurnCommit};
+use rookery_messages::store::StoreError;
 use rookery_messages::tool::{
     BatchMsg, BatchReport, Effects, PlannedCall, RunnableCall, SlotOutcome, SlotPlan, text,
 };
 use rookery_messages::turn::{CallRecord, CallState, Fence, TurnMsg};
 use serde_json::{Value, json};
 
+use self::facts::BatchFacts;
 use super::actor::{ToolActor, ToolArgs};
 use super::truncate::truncate_result;
 use crate::observe::TurnVoice;
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
-
-/// Longest result shown in events and observations, in characters.
-const SHOWN_CHARS: usize = 4_000;
 
 /// See the module's documentation.
 pub struct BatchActor;
@@ -69,19 +68,6 @@ pub struct Batch {
     slots: Vec<Slot>,
     by_child: HashMap<ActorId, usize>,
     report: Option<Reserved<TurnMsg>>,
-}
-
-struct BatchFacts {
-    batch: u32,
-    next_seq: u64,
-    turn: TurnId,
-    conversation_id: ConversationId,
-    fence: Fence,
-    parallel: bool,
-    max_result_chars: usize,
-    store: StoreClient,
-    voice: TurnVoice,
-    redactor: Arc<Redactor>,
 }
 
 struct Slot {
@@ -471,42 +457,6 @@ impl Slot {
             started_at: self.started_at,
             ended_at,
         }
-    }
-}
-
-impl BatchFacts {
-    fn commit(&self, now: Timestamp) -> TurnCommit {
-        TurnCommit::new(self.turn, self.conversation_id, self.fence, now)
-    }
-
-    fn entry(&mut self, kind: JournalKind) -> JournalEntry {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        JournalEntry { attempt: self.fence.attempt, seq, kind }
-    }
-
-    fn open(&self, slot: &Slot) {
-        self.voice.tell(TurnEventKind::ToolCall {
-            call: slot.call.id,
-            tool: slot.tool.clone(),
-            arguments: self.shown_arguments(slot),
-        });
-    }
-
-    fn close(&self, slot: &Slot, outcome: &SlotOutcome) {
-        self.voice.tell(TurnEventKind::ToolResult {
-            call: slot.call.id,
-            state: outcome.state,
-            output: self.shown(&outcome.output),
-        });
-    }
-
-    fn shown(&self, output: &str) -> String {
-        truncate_result(&self.redactor.clean(output), SHOWN_CHARS)
-    }
-
-    fn shown_arguments(&self, slot: &Slot) -> Value {
-        self.redactor.clean_value(&slot.call.arguments.to_value())
     }
 }
 
