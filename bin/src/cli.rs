@@ -123,7 +123,7 @@ pub struct Because {
 pub enum ActorCommand {
     /// Shows one actor.
     Show {
-        /// Its path, as `rookery tree` builds it, such as service/observer.
+        /// Its path, as `rookery tree` builds it, such as root/service/observer.
         path: String,
         #[command(flatten)]
         output: Output,
@@ -183,8 +183,14 @@ pub enum TurnsCommand {
 
 #[derive(Subcommand)]
 pub enum ApprovalsCommand {
-    /// Lists approvals that wait.
-    List(Output),
+    /// Lists approvals that wait for a decision.
+    List {
+        /// Decided ones too.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Lets the call run, this once.
     Approve {
         /// The approval's id.
@@ -296,14 +302,14 @@ mod tests {
             "rookery run --config x.toml",
             "rookery chat -m hi --agent home --conversation c --url http://h --token t",
             "rookery tree --watch --json",
-            "rookery actor show service/observer --json",
-            "rookery actor stop service/observer --reason stuck",
+            "rookery actor show root/service/observer --json",
+            "rookery actor stop root/service/observer --reason stuck",
             "rookery actor kill a",
             "rookery actor restart a",
             "rookery turns list --conversation c --state ended --limit 3 --json",
             "rookery turns show 1 --json",
             "rookery turns cancel 1",
-            "rookery approvals list --json",
+            "rookery approvals list --all --json",
             "rookery approvals approve 1",
             "rookery approvals deny 1 --reason no",
             "rookery approvals always 1",

@@ -40,6 +40,16 @@ pub enum ClientError {
         /// What it advises.
         hint: Option<String>,
     },
+    /// Somebody answered, but not as a Rookery does.
+    #[error(
+        "what answers at {url} is no Rookery (HTTP {}); check --url and gateway.listen, or the proxy between", .status.as_u16()
+    )]
+    Foreign {
+        /// Where.
+        url: String,
+        /// HTTP status.
+        status: StatusCode,
+    },
     /// The answer is not what the API promises.
     #[error(
         "{url} answered with something this client can't read ({cause}); is it a Rookery of the same version?"
@@ -62,7 +72,7 @@ impl ClientError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::BadUrl(_) => Exit::Usage,
-            Self::Unreachable { .. } => Exit::Unreachable,
+            Self::Unreachable { .. } | Self::Foreign { .. } => Exit::Unreachable,
             Self::Refused { status, .. } => match *status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Exit::Refused,
                 StatusCode::SERVICE_UNAVAILABLE => Exit::NotReady,
@@ -87,8 +97,29 @@ struct ErrorFields {
     hint: Option<String>,
 }
 
-/// A refusal from its status and body, whatever the body is.
-pub fn refusal(status: StatusCode, body: &[u8]) -> ClientError {
+/// The answer of `/readyz`.
+#[derive(Deserialize)]
+pub struct Readiness {
+    /// Whether the service takes work.
+    pub ready: bool,
+    /// Each part.
+    pub components: Vec<Component>,
+}
+
+/// One part of the service.
+#[derive(Deserialize)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// Whether it works.
+    pub ready: bool,
+    /// Why not.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A refusal from its status and body. Every one of ours explains itself.
+pub fn refusal(url: &str, status: StatusCode, body: &[u8]) -> ClientError {
     match serde_json::from_slice::<ErrorBody>(body) {
         Ok(ErrorBody { error }) => ClientError::Refused {
             status,
@@ -96,12 +127,7 @@ pub fn refusal(status: StatusCode, body: &[u8]) -> ClientError {
             message: error.message,
             hint: error.hint,
         },
-        Err(_) => ClientError::Refused {
-            status,
-            code: "http".to_owned(),
-            message: "the request was refused without an explanation".to_owned(),
-            hint: None,
-        },
+        Err(_) => ClientError::Foreign { url: url.to_owned(), status },
     }
 }
 
@@ -180,17 +206,32 @@ impl Client {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {
-        let answer =
-            request.timeout(TIMEOUT).send().await.map_err(|error| self.unreachable(&error))?;
-        let status = answer.status();
-        let body = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let (status, body) = self.answer(request).await?;
         if !status.is_success() {
-            return Err(refusal(status, &body));
+            return Err(refusal(&self.shown_base(), status, &body));
         }
         if body.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|error| self.unreadable(&error))
+    }
+
+    /// What `/readyz` says, ready or not.
+    pub async fn readiness(&self) -> Result<Readiness, ClientError> {
+        let request = self.request(Method::GET, self.url(&["readyz"], &[]));
+        let (status, body) = self.answer(request).await?;
+        serde_json::from_slice(&body).map_err(|_| refusal(&self.shown_base(), status, &body))
+    }
+
+    async fn answer(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<(StatusCode, Vec<u8>), ClientError> {
+        let answer =
+            request.timeout(TIMEOUT).send().await.map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
+        Ok((status, Vec::from(body)))
     }
 
     /// An answer as its type.
@@ -247,7 +288,7 @@ mod tests {
 
     fn refused(status: u16) -> Exit {
         let body = br#"{"error":{"code":"c","message":"m","hint":"h"}}"#;
-        refusal(StatusCode::from_u16(status).unwrap(), body).exit()
+        refusal("u", StatusCode::from_u16(status).unwrap(), body).exit()
     }
 
     #[test]
@@ -268,12 +309,18 @@ mod tests {
         let body =
             br#"{"error":{"code":"role","message":"needs role admin","hint":"use --token"}}"#;
         assert_eq!(
-            refusal(StatusCode::FORBIDDEN, body).to_string(),
+            refusal("u", StatusCode::FORBIDDEN, body).to_string(),
             "needs role admin (role, HTTP 403); use --token"
         );
+    }
+
+    #[test]
+    fn an_answer_of_another_program_is_not_taken_for_a_refusal() {
+        let foreign = refusal("http://h", StatusCode::BAD_GATEWAY, b"<html>");
+        assert_eq!(foreign.exit(), Exit::Unreachable);
         assert_eq!(
-            refusal(StatusCode::BAD_GATEWAY, b"<html>").to_string(),
-            "the request was refused without an explanation (http, HTTP 502)"
+            foreign.to_string(),
+            "what answers at http://h is no Rookery (HTTP 502); check --url and gateway.listen, or the proxy between"
         );
     }
 

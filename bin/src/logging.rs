@@ -60,12 +60,16 @@ pub fn start(destination: &Destination, environment: &Environment) -> Result<(),
 /// Opens a log for appending. One left with wider rights is narrowed: logs hold what people wrote.
 fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
-        // What is logged and stored there is for the service's user alone.
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        make_private(folder)?;
     }
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     Ok(file)
+}
+
+/// Makes the data folder if it isn't there. What is logged and stored in it is for the service's user alone.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// A panic with its place. The main thread's ends the program, so people are told as well.

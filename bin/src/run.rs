@@ -126,6 +126,9 @@ async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failur
             Listener::Rookery(version) => Ok(Started::Theirs { address, version }),
             Listener::Other | Listener::Nobody => Err(Failure::failed(error.to_string())),
         },
+        StartError::Store(StoreError::Unavailable(_)) => Err(Failure::failed(format!(
+            "{error}; check data_dir (or store.path), its permissions and its disk"
+        ))),
         StartError::Store(_) | StartError::Failed(_) => Err(Failure::failed(error.to_string())),
     }
 }
@@ -179,9 +182,6 @@ async fn live(
         signals.next().await;
     });
     let report = running.shutdown(hurry).await;
-    for line in &report.lines {
-        tracing::info!(line, "shutdown");
-    }
     tracing::info!(killed = report.killed, "shutdown is done");
     if let Some(cause) = over {
         return Err(Failure::failed(format!("the service ended by itself: {cause}")));

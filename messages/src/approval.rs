@@ -85,6 +85,18 @@ pub enum Decision {
     Cancelled,
 }
 
+impl Approval {
+    /// What became of it, as people read it: a state says *denied* also of a call that was answered in its
+    /// place, and *approved* also of one that may run from now on.
+    pub fn verdict(&self) -> &'static str {
+        match (self.state, &self.decision) {
+            (ApprovalState::Approved, Some(Decision::Always)) => "always approved",
+            (ApprovalState::Denied, Some(Decision::Replace { .. })) => "replaced",
+            (state, _) => state.as_str(),
+        }
+    }
+}
+
 impl Decision {
     /// Short stable word.
     pub fn as_str(&self) -> &'static str {

@@ -7,6 +7,8 @@
     reason = "a test fails at the place of the fault"
 )]
 
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rookery_tests::cli::{Printed, run};
@@ -48,6 +50,20 @@ impl Bare {
     }
 }
 
+/// Who may do what with a folder.
+fn rights(folder: &Path) -> u32 {
+    folder.metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Something that listens and is no Rookery: it answers 404 to all that is asked.
+async fn another_program() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "it ends with the test that made it")]
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await });
+    address
+}
+
 /// The lines of the README's first transcript, without the command.
 fn transcript() -> Vec<&'static str> {
     let block = README.split("```console\n$ cargo run --release\n").nth(1).unwrap();
@@ -84,6 +100,25 @@ fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
     assert!(!matches("a … d", "a b c") && !matches("abc", "abcd") && !matches("bc", "abc"));
 }
 
+#[test]
+fn the_operators_readme_lists_every_route() {
+    let readme = include_str!("../../deploy/README.md");
+    let sources = [
+        include_str!("../../actors/src/gateway/routes.rs"),
+        include_str!("../../supervisors/src/admin.rs"),
+    ];
+    let routes: Vec<String> = sources
+        .iter()
+        .flat_map(|source| source.split(".route(\"").skip(1))
+        .map(|rest| rest.split('"').next().unwrap())
+        .map(|route| route.replace("{*", "<").replace('{', "<").replace('}', ">"))
+        .collect();
+    assert!(routes.len() > 20, "{routes:?}");
+    for route in routes {
+        assert!(readme.contains(&format!("{route}`")), "{route}");
+    }
+}
+
 #[tokio::test]
 async fn the_first_run_is_as_the_readme_shows_it() {
     let bare = Bare::new();
@@ -116,6 +151,7 @@ async fn one_message_is_answered_on_standard_output_by_a_service_started_for_it(
     assert_eq!(printed.code, Some(0), "{printed:?}");
     assert!(printed.out.starts_with("You said: good morning"), "{printed:?}");
     assert!(printed.err.contains("demo"), "the banner names the provider: {printed:?}");
+    assert_eq!(rights(&bare.dir.path().join("data")), 0o700);
     let failed = bare.run(&["chat", "-m", "loop"]).await;
     assert_eq!(failed.code, Some(1), "{failed:?}");
     let denied = bare.run(&["chat", "-m", "write"]).await;
@@ -152,7 +188,7 @@ async fn ctrl_c_stops_the_turn_and_twice_leaves() {
         kill_process(pid, Signal::INT).unwrap();
     };
     interrupt(&terminal);
-    let place = terminal.shows(place, "[cancelled]").await;
+    let place = terminal.shows(place, "[cancelled by user]").await;
     let place = terminal.shows(place, "> ").await;
     terminal.types("time");
     let place = terminal.shows(place, "The time tool says").await;
@@ -168,19 +204,43 @@ async fn a_question_at_the_terminal_takes_yes_no_and_replace() {
     let mut terminal = bare.terminal(&["chat"]);
     let file = bare.dir.path().join("work/home/hello.txt");
     let mut place = 0;
-    for (answer, shown) in [("n", "denied"), ("", "denied"), ("y", "succeeded")] {
+    for (answer, shown) in [
+        ("n", "(file_write: denied)"),
+        ("", "(file_write: denied)"),
+        ("r", "result to give instead: "),
+        ("y", "succeeded"),
+    ] {
         place = terminal.shows(place, "> ").await;
         terminal.types("write");
         place = terminal.shows(place, QUESTION).await;
         assert!(!file.exists(), "{answer}");
         terminal.types(answer);
         place = terminal.shows(place, shown).await;
+        if answer == "r" {
+            terminal.types("it is written elsewhere");
+            place = terminal.shows(place, "(file_write: replaced)").await;
+            place = terminal.shows(place, "it is written elsewhere").await;
+        }
     }
     place = terminal.shows(place, "> ").await;
     assert!(file.exists());
     terminal.types("/quit");
     assert_eq!(terminal.ends().await, Some(0));
     assert!(terminal.screen()[place..].len() < 40, "{}", terminal.screen());
+}
+
+#[tokio::test]
+async fn without_a_terminal_the_data_folder_is_the_users_alone_and_each_phase_is_logged_once() {
+    let mut world = World::start(program!(), Config::new()).await;
+    assert_eq!(rights(&world.dir().join("data")), 0o700);
+    world.assert_quiet().await;
+    assert_eq!(world.stop().await.code, Some(0));
+    let log = world.service.log();
+    for phase in ["intakes stop", "turns finish", "senders flush", "gateway", "store"] {
+        let lines = log.lines().filter(|line| line.contains("shutdown") && line.contains(phase));
+        assert_eq!(lines.count(), 1, "{phase}: {log}");
+    }
+    world.over();
 }
 
 #[tokio::test]
@@ -191,6 +251,15 @@ async fn exit_codes_tell_scripts_what_happened() {
     let nobody = bare.run(&["tree"]).await;
     assert_eq!(nobody.code, Some(4), "{nobody:?}");
     assert!(nobody.err.contains("rookery run"), "it says what to do: {nobody:?}");
+    let other = another_program().await;
+    let listen = other.to_string();
+    let env = [("ROOKERY__GATEWAY__LISTEN", listen.as_str())];
+    for (args, code) in [(&["tree"][..], 4), (&["doctor"], 4), (&["run"], 1), (&["chat"], 1)] {
+        let foreign = run(program_path(), bare.dir.path(), args, &env).await;
+        assert_eq!(foreign.code, Some(code), "{foreign:?}");
+        let said = format!("{}{}", foreign.out, foreign.err);
+        assert!(said.contains("gateway.listen") && said.contains(&listen), "{args:?}: {said}");
+    }
     let world = World::start(program!(), Config::new()).await;
     let wrong = world.cli(&["tree", "--token", "wrong-token-0000"]).await;
     assert_eq!(wrong.code, Some(3), "{wrong:?}");
@@ -287,6 +356,9 @@ async fn operators_see_and_decide_from_the_command_line() {
     assert_eq!(world.read("log"), "ran\n");
     let late = world.cli(&["approvals", "deny", approval]).await;
     assert_eq!(late.code, Some(1), "{late:?}");
+    assert_eq!(world.cli(&["approvals", "list"]).await.out, "no approvals\n", "none waits");
+    let all = world.cli(&["approvals", "list", "--all"]).await.out;
+    assert!(all.contains(approval) && all.contains("approved"), "{all}");
 
     let shown = world.cli(&["turns", "show", &id, "--json"]).await.json();
     assert_eq!((&shown["state"], &shown["reply"]), (&json!("ended"), &json!("done")));

@@ -376,7 +376,7 @@ impl ConnectionState {
             let frame = match decided.await {
                 Ok(decided) => json!({
                     "type": "notice", "turn": decided.turn, "approval": decided.id,
-                    "text": format!("{}: {}", decided.tool, decided.state.as_str()),
+                    "text": format!("{}: {}", decided.tool, decided.verdict()),
                 }),
                 Err(error) => {
                     let mut frame = frames::error(&error);

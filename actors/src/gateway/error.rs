@@ -99,7 +99,7 @@ impl ApiError {
         let message = if said.is_empty() { reason.clone() } else { said.to_owned() };
         let error = Self::new(status, reason.replace([' ', '-'], "_"), message);
         match status {
-            StatusCode::NOT_FOUND => error.hint("the API is described in the README"),
+            StatusCode::NOT_FOUND => error.hint("the routes are listed in deploy/README.md"),
             StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 error.hint("send `content-type: application/json`")
             }

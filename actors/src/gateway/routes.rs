@@ -50,7 +50,7 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
 async fn unknown(uri: Uri) -> ApiError {
     let message = format!("there is nothing at {}", uri.path());
     ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
-        .hint("the API is described in the README")
+        .hint("the routes are listed in deploy/README.md")
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {

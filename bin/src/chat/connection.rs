@@ -45,7 +45,7 @@ impl Connection {
         let status = answer.status();
         if status != StatusCode::SWITCHING_PROTOCOLS {
             let body = answer.bytes().await.unwrap_or_default();
-            return Err(refusal(status, &body));
+            return Err(refusal(&client.shown_base(), status, &body));
         }
         let expected = derive_accept_key(key.as_bytes());
         let accepted = answer.headers().get(SEC_WEBSOCKET_ACCEPT);

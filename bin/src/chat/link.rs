@@ -134,7 +134,7 @@ impl<'a> Link<'a> {
 /// Whether trying again can't help.
 fn is_final(error: &ClientError) -> bool {
     match error {
-        ClientError::Refused { status, .. } => {
+        ClientError::Refused { status, .. } | ClientError::Foreign { status, .. } => {
             status.is_client_error() && *status != StatusCode::TOO_MANY_REQUESTS
         }
         ClientError::BadUrl(_) | ClientError::Unreadable { .. } => true,

@@ -9,7 +9,7 @@ use rookery_messages::turn::{CallState, Outcome, TurnRecord, TurnState};
 
 use super::frames::{ClientFrame, Refusal, ServerFrame};
 use super::input::{Answer, Input, answer};
-use super::view::{View, is_denied};
+use super::view::{View, ending, is_denied};
 use crate::exit::Exit;
 use crate::render::{prose, strict};
 
@@ -325,11 +325,8 @@ impl Chat {
                 if let Some(reply) = reply {
                     steps.push(Step::Out(format!("{}\n", prose(reply.trim_end_matches('\n')))));
                 }
-                if let Some(error) = error {
-                    let text = format!("{}: {}", strict(&error.code), prose(&error.message));
-                    steps.push(Step::Err(format!("[{}] {text}\n", outcome.as_str())));
-                } else if reply.is_none() {
-                    steps.push(Step::Err(format!("[{}]\n", outcome.as_str())));
+                if error.is_some() || reply.is_none() {
+                    steps.push(Step::Err(format!("{}\n", ending(*outcome, error.as_ref()))));
                 }
             }
             _ => steps.push(Step::Out(self.view.event(kind))),

@@ -1,10 +1,13 @@
 //! How a turn's events look on a terminal. Pure: events in, text out.
 
+use std::collections::HashMap;
+
 use crossterm::style::Stylize;
 use rookery_messages::approval::Approval;
 use rookery_messages::event::TurnEventKind;
+use rookery_messages::ids::CallId;
 use rookery_messages::tool::head;
-use rookery_messages::turn::{CallState, Outcome};
+use rookery_messages::turn::{CallState, Outcome, TurnError};
 
 use crate::render::{json_text, prose, strict};
 
@@ -18,11 +21,13 @@ pub(super) struct View {
     at_line_start: bool,
     /// Text of the reply so far: what was streamed since the last tool or begin.
     streamed: String,
+    /// Calls whose results are not there yet, by their tools: results come in any order.
+    running: HashMap<CallId, String>,
 }
 
 impl View {
     pub(super) fn new(styled: bool) -> Self {
-        Self { styled, at_line_start: true, streamed: String::new() }
+        Self { styled, at_line_start: true, streamed: String::new(), running: HashMap::new() }
     }
 
     /// An event's text.
@@ -37,14 +42,21 @@ impl View {
                 let text = self.dim(&prose(text));
                 self.put(&text)
             }
-            TurnEventKind::ToolCall { tool, arguments, .. } => {
+            TurnEventKind::ToolCall { call, tool, arguments } => {
                 self.streamed.clear();
+                self.running.insert(*call, tool.clone());
                 let arguments = short(&strict(&arguments.to_string()));
                 self.line(&format!("· {}({arguments})", strict(tool)))
             }
-            TurnEventKind::ToolResult { state, output, .. } => {
+            TurnEventKind::ToolResult { call, state, output } => {
                 self.streamed.clear();
-                self.line(&format!("  {}: {}", state.as_str(), short(&strict(output))))
+                let tool = self.running.remove(call);
+                let tool = tool.map(|tool| format!("{} ", strict(&tool))).unwrap_or_default();
+                // The model reads the state in the text itself.
+                let state = state.as_str();
+                let marker = format!("[{state}] ");
+                let output = output.strip_prefix(&marker).unwrap_or(output);
+                self.line(&format!("  {tool}{state}: {}", short(&strict(output))))
             }
             TurnEventKind::Notice { text } => {
                 self.streamed.clear();
@@ -52,16 +64,11 @@ impl View {
             }
             TurnEventKind::Ended { outcome, reply, error, .. } => {
                 let mut out = self.reply(reply.as_deref());
-                match error {
-                    Some(error) => {
-                        let text = format!("{}: {}", strict(&error.code), prose(&error.message));
-                        out.push_str(&self.line(&format!("[{}] {text}", outcome.as_str())));
-                    }
-                    None if !matches!(outcome, Outcome::Answered) => {
-                        out.push_str(&self.line(&format!("[{}]", outcome.as_str())));
-                    }
-                    None => out.push_str(&self.fresh_line()),
-                }
+                self.running.clear();
+                out.push_str(&match (outcome, error) {
+                    (Outcome::Answered, None) => self.fresh_line(),
+                    _ => self.line(&ending(*outcome, error.as_ref())),
+                });
                 out
             }
         }
@@ -133,6 +140,16 @@ impl View {
 
     fn dim(&self, text: &str) -> String {
         if self.styled && !text.is_empty() { text.dim().to_string() } else { text.to_owned() }
+    }
+}
+
+/// How a turn ended that was not simply answered. A cause that names the outcome says it all.
+pub(super) fn ending(outcome: Outcome, error: Option<&TurnError>) -> String {
+    let outcome = outcome.as_str();
+    match error {
+        None => format!("[{outcome}]"),
+        Some(error) if error.message.starts_with(outcome) => format!("[{}]", prose(&error.message)),
+        Some(error) => format!("[{outcome}] {}: {}", strict(&error.code), prose(&error.message)),
     }
 }
 
@@ -208,8 +225,49 @@ mod tests {
         ];
         assert_eq!(
             all(&events),
-            "Looking\n· shell({\"command\":\"ls\\u001b[2K\\u{202e}\"})\n  succeeded: a\\nb\\u{7}\ndone\n"
+            "Looking\n· shell({\"command\":\"ls\\u001b[2K\\u{202e}\"})\n  shell succeeded: a\\nb\\u{7}\ndone\n"
         );
+    }
+
+    #[test]
+    fn results_that_come_in_any_order_name_their_tools() {
+        let call = |tool: &str, id: &str| TurnEventKind::ToolCall {
+            call: id.parse().unwrap(),
+            tool: tool.to_owned(),
+            arguments: json!({}),
+        };
+        let result = |id: &str, state, output: &str| TurnEventKind::ToolResult {
+            call: id.parse().unwrap(),
+            state,
+            output: output.to_owned(),
+        };
+        let (one, two) =
+            ("01890a5d-ac96-774b-bcce-b302099a8057", "01890a5d-ac96-774b-bcce-b302099a8058");
+        let events = [
+            call("time", one),
+            call("wait", two),
+            result(two, CallState::Interrupted, "[interrupted] it was stopped"),
+            result(one, CallState::Succeeded, "noon"),
+            // Of a call nobody saw begin: of a turn that another process began.
+            result(two, CallState::Succeeded, "done"),
+        ];
+        assert_eq!(
+            all(&events),
+            "· time({})\n· wait({})\n  wait interrupted: it was stopped\n  time succeeded: noon\n  succeeded: done\n"
+        );
+    }
+
+    #[test]
+    fn an_end_is_said_once() {
+        let error = |message: &str| Some(TurnError::new("code", message));
+        let by_user = error("cancelled by user");
+        assert_eq!(ending(Outcome::Cancelled, by_user.as_ref()), "[cancelled by user]");
+        let newer = error("a newer message took its place");
+        assert_eq!(
+            ending(Outcome::Cancelled, newer.as_ref()),
+            "[cancelled] code: a newer message took its place"
+        );
+        assert_eq!(ending(Outcome::Silent, None), "[silent]");
     }
 
     // A078

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::cli::{Output, Remote};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, Readiness};
 use crate::config::{self, Environment};
 use crate::endpoint;
 use crate::exit::{Exit, Failure};
@@ -36,15 +35,27 @@ pub async fn run(
 }
 
 async fn service(client: &Client) -> Finding {
-    match client.get(&["readyz"], &[]).await {
-        Ok(_) => ("service", Exit::Ok, format!("ready at {}", client.shown_base())),
-        Err(ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => (
-            "service",
-            Exit::NotReady,
-            format!("not ready; GET {}/readyz names the component", client.shown_base()),
-        ),
+    match client.readiness().await {
+        Ok(readiness) => judged(&readiness, &client.shown_base()),
         Err(error) => ("service", error.exit(), error.to_string()),
     }
+}
+
+/// Ready, or what is missing and why.
+fn judged(readiness: &Readiness, url: &str) -> Finding {
+    if readiness.ready {
+        return ("service", Exit::Ok, format!("ready at {url}"));
+    }
+    let missing: Vec<String> = readiness
+        .components
+        .iter()
+        .filter(|component| !component.ready)
+        .map(|component| {
+            let reason = component.reason.as_deref().unwrap_or("not ready");
+            format!("{}: {reason}", component.name)
+        })
+        .collect();
+    ("service", Exit::NotReady, format!("not ready at {url}: {}", missing.join("; ")))
 }
 
 fn shown(findings: &[Finding], output: Output) -> String {
@@ -62,4 +73,21 @@ fn shown(findings: &[Finding], output: Output) -> String {
             format!("{mark}  {name}: {}\n", prose(text))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_not_ready_is_told_with_its_components_and_why() {
+        let read = |text: &str| judged(&serde_json::from_str(text).unwrap(), "http://h");
+        let (_, exit, text) = read(
+            r#"{"ready":false,"components":[{"name":"store","ready":false,"reason":"the disk is full"},
+                {"name":"gateway","ready":true},{"name":"sessions","ready":false}]}"#,
+        );
+        assert_eq!(exit, Exit::NotReady);
+        assert_eq!(text, "not ready at http://h: store: the disk is full; sessions: not ready");
+        assert_eq!(read(r#"{"ready":true,"components":[]}"#).1, Exit::Ok);
+    }
 }

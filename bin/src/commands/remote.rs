@@ -70,6 +70,7 @@ async fn show_tree(client: &Client, output: Output) -> Result<(), Failure> {
 /// Until Ctrl-C, or until the service can't be asked any more.
 async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
     let mut signals = Signals::take()?;
+    let clears = std::io::stdout().is_terminal() && !output.json;
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -77,10 +78,14 @@ async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
             _ = signals.next() => return Ok(()),
             _ = tick.tick() => {}
         }
-        if std::io::stdout().is_terminal() && !output.json {
-            to_stdout("\u{1b}[H\u{1b}[2J")?;
+        let value = client.get(&["admin", "v1", "tree"], &[]).await?;
+        if clears {
+            // In one piece with what follows, and only once it is there: the screen does not flicker.
+            let shown = tree::tree(&client.read::<TreeSnapshot>(value)?);
+            to_stdout(&format!("\u{1b}[H\u{1b}[2J{shown}"))?;
+        } else {
+            print(output, value, |value| Ok(tree::tree(&client.read::<TreeSnapshot>(value)?)))?;
         }
-        show_tree(client, output).await?;
     }
 }
 
@@ -130,8 +135,9 @@ async fn turns(client: &Client, command: TurnsCommand) -> Result<(), Failure> {
 
 async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Failure> {
     let (id, decision) = match command {
-        ApprovalsCommand::List(output) => {
-            let value = client.get(&["admin", "v1", "approvals"], &[]).await?;
+        ApprovalsCommand::List { all, output } => {
+            let query = if all { &[][..] } else { &[("pending", "true")] };
+            let value = client.get(&["admin", "v1", "approvals"], query).await?;
             return print(output, value, |value| Ok(lists::approvals(&client.read_list(value)?)));
         }
         ApprovalsCommand::Approve { id } => (id, json!({ "decision": "approve" })),

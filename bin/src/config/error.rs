@@ -43,11 +43,16 @@ impl ConfigError {
 pub struct ConfigErrors {
     /// The file that was read.
     pub file: Option<PathBuf>,
-    /// In order of discovery.
+    /// In the order of the file; those of the environment and of nowhere after it.
     pub errors: Vec<ConfigError>,
 }
 
 impl ConfigErrors {
+    pub(super) fn new(file: Option<PathBuf>, mut errors: Vec<ConfigError>) -> Self {
+        errors.sort_by_key(|error| error.line().unwrap_or(usize::MAX));
+        Self { file, errors }
+    }
+
     pub(super) fn one(file: Option<PathBuf>, error: ConfigError) -> Self {
         Self { file, errors: vec![error] }
     }

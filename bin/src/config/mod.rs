@@ -76,7 +76,7 @@ pub fn load_text(
     text: &str,
     environment: &Environment,
 ) -> Result<Loaded, ConfigErrors> {
-    let fail = |errors| ConfigErrors { file: file.clone(), errors };
+    let fail = |errors| ConfigErrors::new(file.clone(), errors);
     let mut root = document::parse(text).map_err(fail)?;
     let shape = schema::settings_shape();
     let mut errors = Vec::new();

@@ -82,11 +82,16 @@ fn check_word(key: &str, node: &Node, words: &[String], text: &str, errors: &mut
     // A resolved text may be a secret in the wrong place: not even its likeness is shown.
     if !node.resolved
         && let Some(word) = nearest(text, words.iter().map(String::as_str))
+        // All words are listed already: one is pointed out only if it may be meant.
+        && strsim::normalized_damerau_levenshtein(text, word) >= LIKELY
     {
         message.push_str(&format!("; the nearest is \"{word}\""));
     }
     errors.push(ConfigError::at(key, node, message));
 }
+
+/// From this likeness on a word is taken for a slip of the pen.
+const LIKELY: f64 = 0.5;
 
 /// The most similar of the known names.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

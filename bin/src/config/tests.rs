@@ -57,6 +57,11 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
             "[sessions]\nmax_attempts = 4294967296",
             "r.toml: line 2: sessions.max_attempts: must be at most 4294967295",
         ),
+        // Nothing is like it: the list says enough.
+        (
+            "[store]\ndurability = 'x'",
+            "r.toml: line 2: store.durability: must be one of \"power\" | \"process\"",
+        ),
         ("data_dir = 3", "r.toml: line 1: data_dir: must be text, but is a whole number"),
         ("store = 3", "r.toml: line 1: store: must be a table, but is a whole number"),
         (
@@ -244,16 +249,16 @@ fn environment_and_files_are_resolved_inside_any_text() {
 }
 
 #[test]
-fn references_that_lead_nowhere_name_the_key() {
+fn references_that_lead_nowhere_name_the_key_in_the_order_of_the_file() {
     let text = "[gateway]\nlisten='${env:NOT_SET}'\n[providers.main]\nkind='openai'\nmodel='${file:/not/there}'\n\
                 base_url='${env:X'\n[agents.home]\nprovider='main'\nchannels=['${secret:x}']";
     assert_eq!(
         lines(text),
         [
-            "r.toml: line 9: agents.home.channels[0]: `${…}` is neither `${env:NAME}` nor `${file:/path}`; write `$${` for a plain `${`",
             "r.toml: line 2: gateway.listen: the environment variable NOT_SET is not set; set it, or change the reference",
-            "r.toml: line 6: providers.main.base_url: `${` has no closing `}`; write `$${` for a plain `${`",
             "r.toml: line 5: providers.main.model: can't read the file /not/there: No such file or directory (os error 2); create it, or change the reference",
+            "r.toml: line 6: providers.main.base_url: `${` has no closing `}`; write `$${` for a plain `${`",
+            "r.toml: line 9: agents.home.channels[0]: `${…}` is neither `${env:NAME}` nor `${file:/path}`; write `$${` for a plain `${`",
         ]
     );
 }

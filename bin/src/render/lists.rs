@@ -92,7 +92,7 @@ pub fn approvals(approvals: &[Approval]) -> String {
     for one in approvals {
         out.push_str(&facts(&[
             ("approval", one.id.to_string()),
-            ("state", one.state.as_str().to_owned()),
+            ("state", one.verdict().to_owned()),
             ("tool", strict(&one.tool)),
             ("risk", one.risk.as_str().to_owned()),
             ("reason", strict(&one.reason)),
@@ -103,7 +103,7 @@ pub fn approvals(approvals: &[Approval]) -> String {
         ]));
         out.push_str(&format!("arguments\n{}\n\n", json_text(&one.arguments)));
     }
-    if out.is_empty() { "no approvals wait\n".to_owned() } else { out }
+    if out.is_empty() { "no approvals\n".to_owned() } else { out }
 }
 
 /// Dead letters, a line each.

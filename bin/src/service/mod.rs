@@ -28,6 +28,8 @@ use rookery_supervisors::root;
 use rookery_supervisors::shutdown::Hurry;
 use rookery_supervisors::supervisor::{StopLog, SupervisorMsg};
 
+use crate::logging::make_private;
+
 /// How long the tree may take until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -57,8 +59,6 @@ impl StartError {
 /// How a shutdown went.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ShutdownReport {
-    /// One line a phase.
-    pub lines: Vec<String>,
     /// Actors that had to be killed.
     pub killed: usize,
 }
@@ -101,15 +101,15 @@ impl Running {
         let phases = stopping::phases(self);
         let running = rookery_supervisors::shutdown::run(phases, &signal);
         tokio::pin!(running);
-        let report = tokio::select! {
-            report = &mut running => report,
+        // Each phase has logged its end itself.
+        tokio::select! {
+            _ = &mut running => {}
             () = hurry => {
                 signal.now();
-                running.await
+                running.await;
             }
-        };
-        let lines = report.phases.iter().map(ToString::to_string).collect();
-        ShutdownReport { lines, killed: stops.killed().len() }
+        }
+        ShutdownReport { killed: stops.killed().len() }
     }
 }
 
@@ -121,7 +121,7 @@ pub async fn start(settings: Settings, own_files: Vec<PathBuf>) -> Result<Runnin
         error => StartError::failed(error),
     })?;
     let address = listener.local_addr().map_err(StartError::failed)?;
-    std::fs::create_dir_all(&settings.data_dir).map_err(|error| {
+    make_private(&settings.data_dir).map_err(|error| {
         StartError::Failed(format!(
             "the data folder {} can't be made: {error}; check data_dir and its permissions",
             settings.data_dir.display()

@@ -9,7 +9,9 @@ const log = new Log(at("log"));
 const names = new Set(JSON.parse(localStorage.getItem("rookery.conversations") ?? '["main"]'));
 let token = sessionStorage.getItem("rookery.token");
 let open = null;
-let running = null;
+// Turns of the open conversation that have not ended, oldest first, and those that have.
+let running = [];
+let over = new Set();
 
 function list(current) {
   localStorage.setItem("rookery.conversations", JSON.stringify([...names]));
@@ -27,15 +29,17 @@ function list(current) {
   );
 }
 
-function setRunning(turn) {
-  running = turn;
-  at("stop").hidden = !turn;
+function setRunning(turns) {
+  running = [...new Set(turns)].filter((turn) => !over.has(turn));
+  at("stop").hidden = running.length === 0;
 }
 
 function onframe(frame) {
   switch (frame.type) {
     case "accepted":
-      setRunning(frame.turn);
+      // A message sent twice: its turn may have ended while nobody listened.
+      if (frame.duplicate) unended(open.name).catch(() => {});
+      else setRunning([...running, frame.turn]);
       break;
     case "delta":
       log.delta(frame.turn, frame.text);
@@ -58,11 +62,13 @@ function onframe(frame) {
       break;
     case "ended":
       log.ended(frame);
-      if (frame.turn === running) setRunning(null);
+      over.add(frame.turn);
+      setRunning(running);
       break;
     case "gap":
       log.clear();
       if (frame.snapshot) snapshot(frame.snapshot);
+      unended(open.name).catch(() => {});
       break;
     case "error":
       if (frame.approval && frame.code === "already_decided") log.decided(frame.approval, frame.message);
@@ -73,15 +79,26 @@ function onframe(frame) {
 
 function snapshot(taken) {
   log.history(taken.messages);
-  const going = taken.turn && taken.turn.state !== "ended";
-  setRunning(going ? taken.turn.id : null);
   for (const approval of taken.approvals) onframe({ ...approval, type: "approval" });
 }
 
+const ask = (url) => fetch(url, { headers: token ? { authorization: `Bearer ${token}` } : {} });
+
+// What runs since before this connection: it can be stopped, and its tools are seen.
+async function unended(name) {
+  setRunning([]);
+  const answer = await ask(`/v1/turns?conversation=${encodeURIComponent(name)}&limit=50`);
+  if (!answer.ok || open?.name !== name) return;
+  const turns = (await answer.json()).filter((turn) => turn.channel === "ws" && turn.state !== "ended");
+  for (const turn of turns.toReversed()) {
+    const live = turn.calls.filter((call) => call.state === "running" && !log.calls.has(call.id));
+    for (const call of live) log.call({ call: call.id, tool: call.tool, turn: turn.id });
+  }
+  setRunning([...turns.map((turn) => turn.id).toReversed(), ...running]);
+}
+
 async function history(name) {
-  const headers = token ? { authorization: `Bearer ${token}` } : {};
-  const url = `/v1/conversations/ws/${encodeURIComponent(name)}/messages?limit=100`;
-  const answer = await fetch(url, { headers });
+  const answer = await ask(`/v1/conversations/ws/${encodeURIComponent(name)}/messages?limit=100`);
   if (answer.status === 401) {
     at("login").showModal();
     return false;
@@ -96,7 +113,8 @@ async function show(name) {
   names.add(name);
   list(name);
   log.clear();
-  setRunning(null);
+  over = new Set();
+  setRunning([]);
   at("title").textContent = name;
   try {
     if (!(await history(name))) return;
@@ -106,6 +124,8 @@ async function show(name) {
   open = new Conversation(name, token, {
     onframe,
     onstatus: (text) => (at("status").textContent = text),
+    // A connection that is lost meanwhile asks again.
+    onopen: () => unended(name).catch(() => {}),
   });
 }
 
@@ -133,7 +153,7 @@ at("text").addEventListener("keydown", (event) => {
 });
 
 at("stop").addEventListener("click", () => {
-  if (running && open) open.send({ type: "cancel", turn: running });
+  if (running.length > 0 && open) open.send({ type: "cancel", turn: running[0] });
 });
 
 at("login").addEventListener("close", () => {

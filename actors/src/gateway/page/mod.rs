@@ -10,16 +10,23 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
+const JS: &str = "text/javascript; charset=utf-8";
+
+/// Path, media type, text.
+const PARTS: [(&str, &str, &str); 6] = [
+    ("/", "text/html; charset=utf-8", include_str!("index.html")),
+    ("/page/app.css", "text/css; charset=utf-8", include_str!("app.css")),
+    ("/page/icon.svg", "image/svg+xml", include_str!("icon.svg")),
+    ("/page/app.js", JS, include_str!("app.js")),
+    ("/page/socket.js", JS, include_str!("socket.js")),
+    ("/page/view.js", JS, include_str!("view.js")),
+];
+
 /// The page and its parts. They hold no data, so they need no token.
 pub(super) fn routes() -> Router {
-    let html = "text/html; charset=utf-8";
-    let js = "text/javascript; charset=utf-8";
-    Router::new()
-        .route("/", part(html, include_str!("index.html")))
-        .route("/page/app.css", part("text/css; charset=utf-8", include_str!("app.css")))
-        .route("/page/app.js", part(js, include_str!("app.js")))
-        .route("/page/socket.js", part(js, include_str!("socket.js")))
-        .route("/page/view.js", part(js, include_str!("view.js")))
+    PARTS
+        .into_iter()
+        .fold(Router::new(), |router, (path, kind, text)| router.route(path, part(kind, text)))
 }
 
 fn part(kind: &'static str, text: &'static str) -> axum::routing::MethodRouter {
@@ -34,6 +41,20 @@ fn part(kind: &'static str, text: &'static str) -> axum::routing::MethodRouter {
 
 #[cfg(test)]
 mod tests {
+    use super::PARTS;
+
+    #[test]
+    fn every_part_the_page_names_is_served() {
+        let names: Vec<&str> = PARTS
+            .iter()
+            .flat_map(|(_, _, text)| text.split('"').filter(|quoted| quoted.starts_with("/page/")))
+            .collect();
+        assert!(names.contains(&"/page/icon.svg") && names.contains(&"/page/view.js"), "{names:?}");
+        for name in names {
+            assert!(PARTS.iter().any(|(path, _, _)| *path == name), "{name}");
+        }
+    }
+
     #[test]
     fn the_page_loads_and_runs_nothing_that_is_not_ours() {
         let html = include_str!("index.html");

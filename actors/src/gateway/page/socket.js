@@ -13,11 +13,12 @@ function protocols(token) {
 }
 
 export class Conversation {
-  constructor(name, token, { onframe, onstatus }) {
+  constructor(name, token, { onframe, onstatus, onopen }) {
     this.name = name;
     this.token = token;
     this.onframe = onframe;
     this.onstatus = onstatus;
+    this.onopen = onopen;
     this.seq = 0;
     this.delay = FIRST_DELAY;
     this.closed = false;
@@ -37,6 +38,7 @@ export class Conversation {
       // First of all, so that what was missed comes before what is new.
       if (this.seq > 0) this.socket.send(JSON.stringify({ type: "resume", seq: this.seq }));
       for (const frame of this.unsent) this.socket.send(JSON.stringify(frame));
+      this.onopen();
     };
     this.socket.onmessage = (message) => this.receive(JSON.parse(message.data));
     this.socket.onclose = () => this.again();

@@ -56,7 +56,8 @@ export class Log {
     const state = node("span", "", " · running");
     const summary = node("summary", "", frame.tool);
     summary.append(state);
-    card.append(summary, node("pre", "", shown(frame.arguments)));
+    card.append(summary);
+    if (frame.arguments !== undefined) card.append(node("pre", "", shown(frame.arguments)));
     this.calls.set(frame.call, { card, state });
     this.append(card);
   }
@@ -64,10 +65,10 @@ export class Log {
   result(frame) {
     const call = this.calls.get(frame.call);
     if (!call) {
-      this.line("notice", `${frame.state}: ${frame.output}`);
+      this.line("notice", [frame.state, frame.output].filter(Boolean).join(": "));
       return;
     }
-    call.state.textContent = ` · ${frame.state}`;
+    call.state.textContent = frame.state ? ` · ${frame.state}` : "";
     call.card.append(node("pre", "", frame.output));
   }
 
@@ -109,15 +110,18 @@ export class Log {
       if (open && open.className === "item assistant") open.textContent = frame.reply ?? "";
       else if (frame.reply) this.line("assistant", frame.reply);
     } else {
-      const why = frame.error ? `: ${frame.error.message}` : "";
-      this.line(frame.outcome === "failed" ? "error" : "notice", `${frame.outcome}${why}`);
+      const why = frame.error?.message ?? "";
+      // A cause that names the outcome says it all: cancelled by user.
+      const text = why.startsWith(frame.outcome) ? why : [frame.outcome, why].filter(Boolean).join(": ");
+      this.line(frame.outcome === "failed" ? "error" : "notice", text);
     }
   }
 
   history(messages) {
     for (const message of messages) {
       if (message.role === "tool") {
-        this.result({ call: message.call, state: "done", output: message.content });
+        // How it ended stands in its text: the history keeps what the model reads.
+        this.result({ call: message.call, output: message.content });
         continue;
       }
       if (message.content) this.line(message.role === "user" ? "user" : "assistant", message.content);
