@@ -299,6 +299,8 @@ impl TurnCommit {
 pub struct CommitAck {
     /// Outbox rows that were added, with their channel: their senders get a hint.
     pub outbox: Vec<(OutboxId, ChannelId)>,
+    /// With a turn's end: the conversation has no other open row now. What comes later brings a hint.
+    pub nothing_waits: bool,
 }
 
 /// A decision to make.

@@ -6,6 +6,7 @@
 //! nothing is left for the idle time the router lets it go; its state is in the store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rookery_messages::address::Address;
@@ -63,6 +64,8 @@ struct Running {
     turn: TurnId,
     address: Address<TurnMsg>,
     since: Instant,
+    /// Its end says that nothing else is open.
+    nothing_waits: Arc<AtomicBool>,
 }
 
 impl Supervised for SessionActor {
@@ -160,9 +163,14 @@ impl Supervised for SessionActor {
             if exit.reason.is_abnormal() {
                 tracing::warn!(conversation = %state.conversation, reason = %exit.reason, "a turn crashed; it goes on from its journal");
             }
-            state.running = None;
+            let ended = state.running.take();
+            // What was accepted after the end was committed has brought a hint.
+            let nothing_waits = !state.hinted
+                && ended.is_some_and(|running| running.nothing_waits.load(Ordering::Acquire));
             if ctx.stopping().is_some() {
                 ctx.end();
+            } else if nothing_waits {
+                state.wait_idle(ctx);
             } else {
                 state.claim(ctx);
             }
@@ -282,11 +290,13 @@ impl Session {
         };
         let turn = record.id;
         let cancelled = self.cancelled.take() == Some(turn) || claim.cancel_requested;
+        let nothing_waits: Arc<AtomicBool> = Arc::default();
         let args = TurnArgs {
             claim,
             bundle: Arc::clone(bundle),
             channel: channel.clone(),
             deps: Arc::clone(&self.deps),
+            nothing_waits: Arc::clone(&nothing_waits),
         };
         let spec = SpawnSpec::new(format!("turn/{turn}")).mailbox(256).grace(TURN_GRACE);
         match ctx.spawn::<TurnActor>(spec, args).await {
@@ -299,6 +309,7 @@ impl Session {
                     turn,
                     address: child.address,
                     since: Instant::now(),
+                    nothing_waits,
                 });
             }
             Err(error) => {

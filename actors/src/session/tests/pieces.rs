@@ -45,6 +45,7 @@ impl Rig {
             channel: self.deps.channels[&claim.record.channel].clone(),
             claim,
             deps: Arc::clone(&self.deps),
+            nothing_waits: Arc::default(),
         };
         let spec = SpawnSpec::new("turn/alone").mailbox(64);
         self.spawner.spawn::<TurnActor>(spec, args).await.unwrap();

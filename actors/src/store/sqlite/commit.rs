@@ -25,8 +25,9 @@ struct Current {
 /// Writes the step, or finds that it is written already.
 pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck> {
     let current = fenced(conn, commit)?;
-    let ack = CommitAck {
+    let mut ack = CommitAck {
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
+        nothing_waits: false,
     };
     if is_repeated(conn, commit, &current)? {
         return Ok(ack);
@@ -74,6 +75,9 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     }
     for row in &commit.audit {
         records::audit(conn, row)?;
+    }
+    if commit.finish.is_some() {
+        ack.nothing_waits = !super::reads::has_open(conn, commit.conversation_id)?;
     }
     Ok(ack)
 }

@@ -30,13 +30,7 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
             [],
             |row| Ok(ConversationId(codec::id(row, 0)?)),
         )?),
-        Read::HasOpen(id) => Found::Flag(
-            conn.prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM turns \
-                 WHERE conversation_id = ?1 AND outcome IS NULL)",
-            )?
-            .query_row([id.0.as_bytes()], |row| row.get(0))?,
-        ),
+        Read::HasOpen(id) => Found::Flag(has_open(conn, *id)?),
         Read::Approvals { pending, limit } => {
             let filter = if *pending { "WHERE state = 'pending'" } else { "" };
             let sql = format!("SELECT {APPROVAL_COLUMNS} {filter} ORDER BY seq LIMIT ?1");
@@ -292,4 +286,13 @@ fn conversations(conn: &Connection, limit: u32) -> Result<Vec<ConversationRow>> 
             })
         },
     )
+}
+
+/// Whether a conversation has a turn without an outcome.
+pub(super) fn has_open(conn: &Connection, id: ConversationId) -> Result<bool> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM turns WHERE conversation_id = ?1 AND outcome IS NULL)",
+        )?
+        .query_row([id.0.as_bytes()], |row| row.get(0))?)
 }

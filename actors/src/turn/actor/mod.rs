@@ -9,6 +9,7 @@ mod children;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -58,6 +59,9 @@ pub struct TurnArgs {
     pub channel: ChannelFacts,
     /// The service's shared parts.
     pub deps: Arc<TurnDeps>,
+    /// Set once the turn's end is durable and nothing else of the conversation is open: its session need
+    /// not look.
+    pub nothing_waits: Arc<AtomicBool>,
 }
 
 /// What it knows.
@@ -76,6 +80,7 @@ pub struct Turn {
     approvals: HashMap<ApprovalId, (ActorId, Address<ApprovalMsg>)>,
     /// When something happened last.
     progress_at: Instant,
+    nothing_waits: Arc<AtomicBool>,
 }
 
 impl Supervised for TurnActor {
@@ -85,7 +90,7 @@ impl Supervised for TurnActor {
     type State = Turn;
 
     fn start(ctx: &mut Ctx<Self>, args: TurnArgs) -> Result<Turn, ActorError> {
-        let TurnArgs { claim, bundle, channel, deps } = args;
+        let TurnArgs { claim, bundle, channel, deps, nothing_waits } = args;
         let record = &claim.record;
         let scope = TurnScope {
             turn: record.id,
@@ -136,6 +141,7 @@ impl Supervised for TurnActor {
             batch: None,
             approvals: HashMap::new(),
             progress_at: Instant::now(),
+            nothing_waits,
         })
     }
 
@@ -147,7 +153,12 @@ impl Supervised for TurnActor {
         let input = match message {
             TurnMsg::Begin => Input::Begin,
             TurnMsg::Judged(calls) => Input::Judged(calls),
-            TurnMsg::Committed { seq, result } => Input::Committed { seq, result },
+            TurnMsg::Committed { seq, result } => {
+                if result.as_ref().is_ok_and(|ack| ack.nothing_waits) {
+                    state.nothing_waits.store(true, Ordering::Release);
+                }
+                Input::Committed { seq, result }
+            }
             TurnMsg::ModelEnded(report) => {
                 state.model = None;
                 Input::Model(report)
