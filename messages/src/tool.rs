@@ -307,6 +307,8 @@ pub struct PlannedCall {
 pub enum SlotPlan {
     /// It has its end: denied, blocked, replaced, invalid, unknown.
     Filled(SlotOutcome),
+    /// It has its end since a former attempt, and the clients know it.
+    Kept(SlotOutcome),
     /// Same as an earlier slot of this batch: takes that slot's result.
     SameAs(usize),
     /// It runs.

@@ -290,11 +290,8 @@ pub enum TurnMsg {
     Steer(String),
     /// The store knows that the turn is left in good order, or could not be told.
     Released,
-    /// Nothing happened for the progress limit.
-    NoProgress {
-        /// The timer's number; an older one is void.
-        timer: u64,
-    },
+    /// Time to look whether the turn gets on.
+    ProgressCheck,
 }
 
 impl Message for TurnMsg {
@@ -302,7 +299,7 @@ impl Message for TurnMsg {
         match self {
             Self::Begin => "Begin",
             Self::Judged(_) => "Judged",
-            Self::NoProgress { .. } => "NoProgress",
+            Self::ProgressCheck => "ProgressCheck",
             Self::Committed { .. } => "Committed",
             Self::ModelEnded(_) => "ModelEnded",
             Self::BatchEnded(_) => "BatchEnded",

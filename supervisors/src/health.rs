@@ -102,7 +102,8 @@ impl Health {
     /// Whether the service can do its work, and if not, why.
     pub fn readiness(&self) -> Readiness {
         let root = self.inspector.snapshot().map(|snapshot| snapshot.root);
-        let mut answer = Readiness { ready: root.is_some(), components: Vec::new() };
+        let ready = root.as_ref().is_some_and(has_started);
+        let mut answer = Readiness { ready, components: Vec::new() };
         for (name, source) in &self.sources {
             match source {
                 Source::Actor(path) => {
@@ -186,6 +187,18 @@ fn find<'a>(node: &'a TreeNode, path: &str) -> Option<&'a TreeNode> {
     if above { node.children.iter().find_map(|child| find(child, path)) } else { None }
 }
 
+/// Whether every supervisor of the tree has made its first starts. Until then parts may be missing that
+/// nobody sees yet, whatever a group needs.
+pub fn has_started(node: &TreeNode) -> bool {
+    !is_beginning(node) && node.children.iter().all(has_started)
+}
+
+/// A supervisor starts its children with its first message.
+fn is_beginning(node: &TreeNode) -> bool {
+    let up = matches!(node.status, ActorStatus::Starting | ActorStatus::Idle | ActorStatus::Busy);
+    node.kind == supervisor::KIND && node.generation <= 1 && up && node.handled == 0
+}
+
 /// Why an actor does not do its work: its own trouble, or that of a child it supervises.
 fn trouble(node: &TreeNode) -> Option<String> {
     own_trouble(node).or_else(|| trouble_below(node))
@@ -206,6 +219,9 @@ fn trouble_below(node: &TreeNode) -> Option<String> {
 fn own_trouble(node: &TreeNode) -> Option<String> {
     let status = word(node.status);
     match node.status {
+        ActorStatus::Idle | ActorStatus::Busy if is_beginning(node) => {
+            Some(word(ActorStatus::Starting).to_owned())
+        }
         ActorStatus::Idle | ActorStatus::Busy => None,
         ActorStatus::Starting | ActorStatus::Stopping | ActorStatus::Paused => {
             Some(status.to_owned())

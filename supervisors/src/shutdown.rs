@@ -119,6 +119,8 @@ pub struct PhaseLine {
     pub end: PhaseEnd,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
+    /// How long it might have taken, in milliseconds.
+    pub deadline_ms: u64,
     /// What it said.
     pub detail: String,
 }
@@ -165,6 +167,7 @@ pub async fn run(phases: Vec<Phase>, hurry: &Hurry) -> ShutdownReport {
             phase = line.name,
             end = line.end.as_str(),
             took_ms = line.took_ms,
+            deadline_ms = line.deadline_ms,
             detail = %line.detail,
             "shutdown phase ended"
         );
@@ -197,8 +200,12 @@ async fn run_phase(phase: Phase, hurry: &Hurry) -> PhaseLine {
         },
         end = limit => (end, String::new()),
     };
-    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    PhaseLine { name: phase.name, end, took_ms, detail }
+    let (took_ms, deadline_ms) = (millis(started.elapsed()), millis(phase.deadline));
+    PhaseLine { name: phase.name, end, took_ms, deadline_ms, detail }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -15,14 +15,17 @@
     reason = "the harness is no actor: its servers and readers are plain tasks of the test"
 )]
 
+pub mod apart;
 pub mod api;
 pub mod book;
 pub mod cli;
 pub mod config;
 pub mod db;
+pub mod ending;
 pub mod gate;
 pub mod level;
 pub mod model;
+pub mod once;
 pub mod peer;
 pub mod prom;
 pub mod pty;

@@ -3,7 +3,7 @@
 use rookery_messages::tree::{ActorStatus, TreeNode, TreeSnapshot};
 
 /// Kinds that live only while a turn runs.
-const OF_A_TURN: [&str; 5] = ["turn", "model", "batch", "tool", "approval"];
+pub(crate) const OF_A_TURN: [&str; 5] = ["turn", "model", "batch", "tool", "approval"];
 
 /// Every node of the tree, parents first.
 pub fn nodes(snapshot: &TreeSnapshot) -> Vec<&TreeNode> {
@@ -72,13 +72,13 @@ pub fn live_of_kind(snapshot: &TreeSnapshot, kind: &str) -> Vec<String> {
         .collect()
 }
 
+/// Trees made by hand, for the tests of checks.
 #[cfg(test)]
-mod tests {
+pub(crate) mod sample {
+    use rookery_messages::tree::TreeSnapshot;
     use serde_json::{Value, json};
 
-    use super::*;
-
-    fn node(path: &str, kind: &str, status: &str, children: Value) -> Value {
+    pub(crate) fn node(path: &str, kind: &str, status: &str, children: Value) -> Value {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         json!({
@@ -89,12 +89,20 @@ mod tests {
         })
     }
 
-    fn snapshot(root: Value) -> TreeSnapshot {
+    pub(crate) fn snapshot(root: Value) -> TreeSnapshot {
         serde_json::from_value(json!({
             "version": 1, "seq": 1, "captured_at": "2026-01-01T00:00:00.000Z", "root": root
         }))
         .unwrap()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::sample::{node, snapshot};
+    use super::*;
 
     #[test]
     fn a_tree_at_rest_is_quiet() {

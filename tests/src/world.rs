@@ -1,14 +1,19 @@
 //! A test's own service, model and folder, and what must hold when it is done.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::api::Api;
+use crate::api::{Api, Turn};
 use crate::cli::{self, Printed};
 use crate::config::Config;
+use crate::db;
+use crate::ending::check_ending;
 use crate::model::MockModel;
+use crate::once::check_once;
 use crate::quiet::check_quiet;
 use crate::service::{Ended, ServiceProcess, free_port};
 use crate::wait::until;
@@ -114,7 +119,8 @@ impl World {
     }
 
     /// Waits until nothing of any turn is left; the ledger adds up, the tree has its shape, no invariant
-    /// was counted as broken, every turn of the test has its one end (I1, I6, I9).
+    /// was counted as broken, every turn of the test has its one end and repeated no call that must not be
+    /// repeated (I1, I5, I6, I9).
     pub async fn assert_quiet(&self) {
         until("no actor of a turn is left", || async { check_quiet(&self.api.tree().await) }).await;
         let ledger = self.api.ledger().await;
@@ -132,11 +138,22 @@ impl World {
                     .iter()
                     .any(|s| ["planned", "waiting", "running"].contains(s));
                 assert!(!open, "an ended turn with an open call: {turn:?}");
+                let journal = db::journal(self.dir(), &id);
+                check_once(&journal, &HashMap::new()).unwrap();
             }
         }
         self.assert_no_violation().await;
         self.model.assert_well_formed();
         assert_eq!(self.model.streaming(), 0, "a reply is still being read");
+    }
+
+    /// Each call of a turn wrote its word into `log` no more often than it may have had its effect (I5).
+    pub fn assert_once(&self, turn: &Turn, log: &str, words: &[&str]) {
+        let log = self.read(log);
+        let times = |word: &str| log.lines().filter(|line| *line == word).count();
+        let calls = turn.calls.iter().map(|call| serde_json::from_value(json!(call.id)).unwrap());
+        let ran = calls.zip(words).map(|(call, word)| (call, times(word))).collect();
+        check_once(&db::journal(self.dir(), &turn.id), &ran).unwrap();
     }
 
     /// The service counted no broken invariant (I3, I4, I9, I10).
@@ -158,9 +175,20 @@ impl World {
         self.finished = true;
     }
 
-    /// SIGTERM, within the sum of the phases' deadlines.
+    /// SIGTERM, and the end within the phases' deadlines and their sum (I14).
     pub async fn stop(&mut self) -> Ended {
-        self.service.term(Duration::from_secs(20)).await
+        let ended = self.service.term(Duration::from_secs(100)).await;
+        self.assert_ended_in_time(&ended).await;
+        ended
+    }
+
+    /// The service's report of the shutdown that has ended keeps to its deadlines (I14).
+    pub async fn assert_ended_in_time(&self, ended: &Ended) {
+        // Its last lines may still be on their way through the pipe.
+        until("a shutdown within its deadlines", || async {
+            check_ending(&self.service.log(), ended.took)
+        })
+        .await;
     }
 
     /// Ends a test whose service has ended already.

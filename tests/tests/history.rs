@@ -9,6 +9,7 @@
 
 use rookery_messages::tool::text;
 use rookery_tests::model::{paired_results, result_texts};
+use rookery_tests::sse::kinds;
 use rookery_tests::{Call, Config, Reply, World, program, wire};
 use serde_json::{Value, json};
 
@@ -107,9 +108,14 @@ async fn a_single_turn_over_the_window_is_kept_and_its_oldest_results_are_shorte
 async fn an_unrelated_provider_error_starts_no_recovery() {
     let world = World::start(program!(), Config::new()).await;
     world.model.script("go", [Reply::error(400, "the parameter `stream` is not known")]);
-    let turn = world.api.say("c", "go").await;
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "go").await;
+    let events = ws.until("ended").await;
+    assert_eq!(kinds(&events), ["accepted", "ended"], "nothing else is said");
+    let turn = world.api.turn(events[0]["turn"].as_str().unwrap()).await;
     assert_eq!((turn.result(), turn.fault()), ("failed", "provider_invalid_request"));
     assert_eq!(world.model.count(), 1);
+    ws.close().await;
     world.finish().await;
 }
 
@@ -128,6 +134,8 @@ async fn a_turn_whose_requests_were_trimmed_stands_whole_in_the_record() {
     });
     let turn = world.api.say("c", "read on").await;
     assert_eq!((turn.text(), turn.calls.len()), ("the end", 6));
+    let sent = result_texts(&world.model.last_request());
+    assert!(sent[0].len() < 1_000 && sent.len() == 6, "the last request was not trimmed");
     let kept = world.api.messages("webhook.ci", "c").await;
     let results: Vec<_> = kept.iter().filter(|m| m["role"] == "tool").collect();
     assert_eq!(results.len(), 6, "{kept:#?}");

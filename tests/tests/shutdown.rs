@@ -42,7 +42,9 @@ async fn a_turn_that_ends_within_the_drain_is_answered_before_the_end() {
     gate.reached().await;
     world.service.signal_term();
     gate.open();
-    assert_eq!(world.service.wait(REST).await.code, Some(0), "{}", world.service.log_tail(40));
+    let ended = world.service.wait(REST).await;
+    assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.assert_ended_in_time(&ended).await;
     world.service.restart().await;
     let turn = world.api.turn(&id).await;
     assert_eq!((turn.state.as_str(), turn.text(), turn.attempts), ("ended", "made it", 1));
@@ -59,6 +61,7 @@ async fn a_turn_that_does_not_end_in_time_is_stopped_and_goes_on_at_the_next_sta
     world.model.counted(1).await;
     let ended = world.service.term(Duration::from_secs(1) + REST).await;
     assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.assert_ended_in_time(&ended).await;
     world.model.dropped(0).await;
     world.service.restart().await;
     assert_eq!(world.api.ended(&id).await.text(), "whole");
@@ -76,6 +79,7 @@ async fn a_turn_that_waits_for_an_answer_is_parked_at_once_and_asks_again_after_
     let before = world.api.approval_of(&id).await;
     let ended = world.service.term(REST).await;
     assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.assert_ended_in_time(&ended).await;
     world.service.restart().await;
     let after = world.api.approval_of(&id).await;
     assert_eq!((&after["id"], &after["expires_at"]), (&before["id"], &before["expires_at"]));
@@ -103,7 +107,8 @@ async fn a_second_signal_skips_the_waiting() {
     })
     .await;
     world.service.signal_term();
-    world.service.wait(REST).await;
+    let ended = world.service.wait(REST).await;
+    world.assert_ended_in_time(&ended).await;
     world.service.restart().await;
     assert_eq!(world.api.ended(&id).await.text(), "later");
     world.finish().await;
@@ -122,6 +127,7 @@ async fn processes_of_tools_end_with_the_service_and_after_a_kill_at_its_next_st
     alive(&format!("{mark}2")).await;
     let ended = world.service.term(REST).await;
     assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
+    world.assert_ended_in_time(&ended).await;
     gone(&mark).await;
     world.service.restart().await;
     let id = world.api.tell("d", "again").await;

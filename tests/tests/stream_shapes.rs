@@ -251,8 +251,28 @@ async fn what_is_incomplete_or_broken_is_an_error_and_none_of_its_calls_run() {
         [events(&[cut]).complete("length"), Reply::text("I will write less")],
     );
     let turn = world.api.say("cap", "cut by the cap").await;
-    assert!(!turn.call_states().contains(&"succeeded"), "{turn:?}");
+    assert_eq!(turn.call_states(), ["failed"]);
+    let told = result_texts(&world.model.last_request());
+    assert!(told[0].contains("output limit"), "{told:?}");
     assert!(!world.work("cut.txt").exists() && !world.work("ran").exists());
+    world.finish().await;
+}
+
+// A036
+#[tokio::test]
+async fn an_answer_that_the_output_cap_cut_says_so_and_one_it_cut_to_nothing_fails() {
+    let world = world().await;
+    let chunk = |delta: Value| chunk(delta, Value::Null);
+    let thought = events(&[chunk(json!({"reasoning_content": "on and on"}))]).complete("length");
+    world.model.script("think", [thought]);
+    let turn = world.api.say("a", "think").await;
+    assert_eq!((turn.result(), turn.fault()), ("failed", "output_cap"));
+    let half = events(&[chunk(json!({"content": "Once upon a"}))]).complete("length");
+    world.model.script("tell", [half]);
+    let turn = world.api.say("b", "tell").await;
+    assert_eq!((turn.result(), turn.fault()), ("answered", "output_cap"));
+    assert!(turn.text().starts_with("Once upon a\n\n["), "{turn:?}");
+    assert!(turn.text().contains("output limit"), "{turn:?}");
     world.finish().await;
 }
 

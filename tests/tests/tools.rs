@@ -8,6 +8,7 @@
 )]
 
 use rookery_messages::tool::text;
+use rookery_tests::apart::check_apart;
 use rookery_tests::model::{paired_results, result_texts};
 use rookery_tests::quiet::live_of_kind;
 use rookery_tests::service::{alive, gone};
@@ -117,11 +118,15 @@ async fn a_tool_actor_that_dies_ends_its_own_call_alone() {
     let id = world.api.tell("c", "go").await;
     world.file("a.started").await;
     world.file("b.started").await;
-    let tools = live_of_kind(&world.api.tree().await, "tool");
+    let before = world.api.tree().await;
+    let tools = live_of_kind(&before, "tool");
     let running = world.api.turn(&id).await;
     let victim = tools.iter().find(|path| path.contains(&running.calls[0].id));
     let victim = victim.unwrap_or_else(|| panic!("{tools:?} for {running:?}"));
     assert!((200..300).contains(&world.api.act(victim, "kill").await.status));
+    let states = ["failed", "running", "succeeded"];
+    world.api.turn_when(&id, "the killed call has its end", |t| t.call_states() == states).await;
+    check_apart(&before, &world.api.tree().await, victim, 0).unwrap();
     world.put("b.go", "");
     let turn = world.api.ended(&id).await;
     assert_eq!(turn.text(), "done");

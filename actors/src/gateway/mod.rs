@@ -44,6 +44,7 @@ mod routes;
 mod serve;
 mod snapshot;
 mod socket;
+mod stall;
 mod turns;
 mod ws;
 

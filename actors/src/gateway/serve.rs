@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::actor::GatewayMsg;
 use super::guard::Peer;
 use super::leftover;
+use super::stall::Impatient;
 
 /// HTTP connections at once; more wait in the listener's backlog.
 pub(super) const MAX_HTTP: usize = 2_048;
@@ -93,7 +94,7 @@ pub(super) fn connection(
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_LIMIT)
             .max_buf_size(MAX_HEAD)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(Impatient::new(stream)), service)
             .with_upgrades();
         let served = AssertUnwindSafe(async move {
             let mut connection = pin!(connection);

@@ -205,6 +205,13 @@ impl<T: Supervised> Ctx<T> {
         self.start_task(place, future)
     }
 
+    /// Sends itself a message, behind those that wait already. Needs no room: there is one at a time, as a
+    /// rule from its start, where nothing else can be done yet.
+    pub fn note_to_self(&self, message: T::Msg) {
+        // It can't have ended: this is one of its handlers.
+        let _ = self.myself.send_message(Parcel::Report(message));
+    }
+
     /// Sends itself a message later. The key cancels it.
     pub fn after(&mut self, delay: Duration, message: T::Msg) -> Option<TaskKey> {
         self.start_task(None, async move {

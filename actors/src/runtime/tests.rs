@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rookery_messages::address::{Address, Message, Reserved, SendError};
+use rookery_messages::address::{
+    Address, AddressCell, Mailbox, MailboxGauge, Message, Reserved, SendError, StopHandle,
+};
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
+use rookery_messages::ids::ActorId;
+use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::tree::ActorStatus;
 use tokio::sync::{mpsc, oneshot};
 
@@ -382,4 +386,35 @@ async fn directory_and_ractor_agree_and_nobody_is_an_orphan() {
     assert!(rig.spawner.directory().orphans().is_empty());
     root.address.stop(StopReason::User);
     rig.settled().await;
+}
+
+// I9
+#[test]
+fn an_actor_under_a_parent_that_is_gone_is_counted_as_a_violation() {
+    let tolerated = Tolerate::on_this_thread();
+    let world = system_world();
+    let directory = Directory::new(world.clone());
+    let gone = directory.fresh_id();
+    let (path, segment) = ("gone/x".to_owned(), "x".to_owned());
+    let id = directory.fresh_id();
+    let stray = Entry::new(id, "probe", path, segment, Some(gone), world.now(), 8, false, 1, None);
+    directory.insert(&Arc::new(stray));
+    assert_eq!(tolerated.seen(Invariant::I9), 1);
+    assert_eq!(directory.orphans(), ["gone/x"]);
+}
+
+// I10
+#[test]
+fn a_mailbox_that_holds_more_than_its_cap_is_counted_as_a_violation() {
+    let tolerated = Tolerate::on_this_thread();
+    let gauge = Arc::new(MailboxGauge::default());
+    let stop = StopHandle::new(Arc::default(), Arc::new(|| ()), Arc::new(|| ()));
+    let post = Box::new(|_| Ok(()));
+    let cell = AddressCell::new();
+    cell.install(Arc::new(Mailbox::new(ActorId(1), 1, Arc::clone(&gauge), post, stop)));
+    let address: Address<TestMsg> = Address::new(cell);
+    // A message that came in past the places.
+    gauge.entered();
+    address.try_send(TestMsg::Note("one too many")).unwrap();
+    assert_eq!(tolerated.seen(Invariant::I10), 1);
 }

@@ -24,6 +24,8 @@ use crate::turn::{TurnActor, TurnArgs, TurnDeps};
 
 /// Pause before a failed claim is tried again.
 const CLAIM_PAUSE: Duration = Duration::from_secs(1);
+/// How long a row waits whose agent or channel is not configured, before it is looked at again.
+const UNCONFIGURED_PAUSE: Duration = Duration::from_secs(60);
 /// How long a turn may take to stop: its batch's grace, and two commits.
 const TURN_GRACE: Duration = Duration::from_secs(15);
 
@@ -49,6 +51,8 @@ pub struct Session {
     claiming: bool,
     /// A hint came while a claim or a turn was under way.
     hinted: bool,
+    /// The next row can't run now: hints change nothing about that, the next look does.
+    waits: bool,
     /// Marked as cancelled while its claim was under way, so that the claim may not say so.
     cancelled: Option<TurnId>,
     idle: (u64, Option<TaskKey>),
@@ -70,7 +74,7 @@ impl Supervised for SessionActor {
 
     fn start(ctx: &mut Ctx<Self>, args: SessionArgs) -> Result<Session, ActorError> {
         let SessionArgs { conversation, router, deps } = args;
-        ctx.task(async { Some(SessionMsg::Hint { interrupt: false }) });
+        ctx.note_to_self(SessionMsg::Hint { interrupt: false });
         Ok(Session {
             conversation,
             router,
@@ -78,6 +82,7 @@ impl Supervised for SessionActor {
             running: None,
             claiming: false,
             hinted: false,
+            waits: false,
             cancelled: None,
             idle: (0, None),
         })
@@ -97,7 +102,10 @@ impl Supervised for SessionActor {
                 }
                 state.claim(ctx);
             }
-            SessionMsg::Retry => state.claim(ctx),
+            SessionMsg::Retry => {
+                state.waits = false;
+                state.claim(ctx);
+            }
             SessionMsg::Claimed(Ok(outcome)) => state.claimed(ctx, outcome).await?,
             SessionMsg::Claimed(Err(error)) => {
                 state.claiming = false;
@@ -192,14 +200,14 @@ impl Supervised for SessionActor {
 
 impl Session {
     fn is_idle(&self) -> bool {
-        self.running.is_none() && !self.claiming && !self.hinted
+        self.running.is_none() && !self.claiming && !self.hinted && !self.waits
     }
 
     fn claim(&mut self, ctx: &mut Ctx<SessionActor>) {
         if ctx.stopping().is_some() || ctx.is_paused() {
             return;
         }
-        if self.running.is_some() || self.claiming {
+        if self.running.is_some() || self.claiming || self.waits {
             self.hinted = true;
             return;
         }
@@ -240,23 +248,36 @@ impl Session {
         ctx: &mut Ctx<SessionActor>,
         claim: Box<TurnClaim>,
     ) -> Result<(), ActorError> {
-        // I3: only one at a time.
-        rookery_messages::check_invariant!(
+        // I3: only one at a time. The row stays open: it is claimed again once this turn is over.
+        let alone = rookery_messages::check_invariant!(
             I3,
             self.running.is_none(),
             "a second turn of {} was claimed",
             self.conversation
         );
+        if !alone {
+            return Ok(());
+        }
         let record = &claim.record;
         let (Some(bundle), Some(channel)) =
             (self.deps.agents.get(&record.agent), self.deps.channels.get(&record.channel))
         else {
-            // The configuration changed under an open row. It waits, visibly, until both are back.
+            // The configuration changed under an open row. It waits, visibly, until both are back; having
+            // been looked at is no attempt that crashed.
             tracing::error!(
                 turn = %record.id, agent = %record.agent, channel = %record.channel,
-                "an open turn's agent or channel is not configured any more; add it, or cancel the turn"
+                "an open turn's agent or channel is not configured any more; it waits until both are back"
             );
-            ctx.after(CLAIM_PAUSE * 60, SessionMsg::Retry);
+            self.waits = true;
+            let store = self.deps.store.clone();
+            let (turn, conversation, fence) = (record.id, record.conversation_id, claim.fence);
+            ctx.task(async move {
+                if let Err(error) = store.release_turn(turn, conversation, fence).await {
+                    tracing::warn!(%turn, %error, "a turn that can't run now could not be given back");
+                }
+                tokio::time::sleep(UNCONFIGURED_PAUSE).await;
+                Some(SessionMsg::Retry)
+            });
             return Ok(());
         };
         let turn = record.id;

@@ -61,7 +61,7 @@ impl Supervised for RouterActor {
     type State = Router;
 
     fn start(ctx: &mut Ctx<Self>, args: RouterArgs) -> Result<Router, ActorError> {
-        ctx.task(async { Some(RouterMsg::Sweep) });
+        ctx.note_to_self(RouterMsg::Sweep);
         Ok(Router {
             deps: args.deps,
             sessions: HashMap::new(),

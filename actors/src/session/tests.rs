@@ -9,7 +9,7 @@ use futures_util::stream;
 use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
-use rookery_messages::approval::{Decider, Decision};
+use rookery_messages::approval::{Approval, Decider, Decision};
 use rookery_messages::channel::QueuePolicy;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
@@ -20,6 +20,7 @@ use rookery_messages::model::{
     FinishReason, ModelDelta, ModelError, ModelErrorClass, ModelProvider, ModelRequest,
     ModelStream, RawCall,
 };
+use rookery_messages::observe::{Observation, Observer};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
 use rookery_messages::store::{
@@ -34,14 +35,19 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
-use crate::observe::{EventHub, HubItem, ObserverHandle, Subscription};
+use crate::observe::{
+    EventHub, HubItem, ObserverActor, ObserverArgs, ObserverHandle, Subscription,
+};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
 use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
-use crate::store::sqlite::{SqliteOptions, SqliteStore, open, open_reader};
+use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
 use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+
+mod observed;
+mod pieces;
 
 type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
 
@@ -172,7 +178,7 @@ impl Hold {
     }
 }
 
-struct HeldStore(SqliteStore, Hold);
+struct HeldStore(Moody, Hold);
 
 impl Store for HeldStore {
     fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
@@ -188,12 +194,50 @@ impl Store for HeldStore {
     }
 }
 
+type Refusal = Box<dyn Fn(&Write) -> bool + Send>;
+
+/// Refuses the first write that fits, for a passing reason.
+struct Moody {
+    inner: Box<dyn Store>,
+    refuse: Arc<Mutex<Option<Refusal>>>,
+}
+
+impl Store for Moody {
+    fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
+        let mut refuse = self.refuse.lock();
+        let fits = |write: &Write| refuse.as_ref().is_some_and(|refuse| refuse(write));
+        let Some(at) = writes.iter().position(fits) else { return self.inner.apply(writes) };
+        *refuse = None;
+        let mut answers = self.inner.apply(&writes[..at]);
+        answers.push(Err(StoreError::Busy));
+        answers.extend(self.inner.apply(&writes[at + 1..]));
+        answers
+    }
+
+    fn begin_life(&mut self, at: jiff::Timestamp) -> Result<(), StoreError> {
+        self.inner.begin_life(at)
+    }
+}
+
+/// Keeps what an observer is told.
+#[derive(Default)]
+struct Sink(Mutex<Vec<Observation>>);
+
+impl Observer for Sink {
+    fn observe(&self, observation: &Observation) {
+        self.0.lock().push(observation.clone());
+    }
+}
+
 struct Rig {
     hold: Hold,
     _dir: tempfile::TempDir,
     spawner: Spawner,
     store: StoreClient,
     hub: Arc<EventHub>,
+    sink: Arc<Sink>,
+    refuse: Arc<Mutex<Option<Refusal>>>,
+    deps: Arc<TurnDeps>,
     provider: Arc<Scripted>,
     runs: Arc<Mutex<Vec<String>>>,
     gate: Arc<Notify>,
@@ -212,9 +256,12 @@ impl Rig {
         let path = dir.path().join("rookery.db");
         let hold = Hold::default();
         let held = hold.clone();
+        let refuse: Arc<Mutex<Option<Refusal>>> = Arc::default();
+        let refused = refuse.clone();
         let open_store: OpenStore = Arc::new(move || {
             let options = SqliteOptions { path: path.clone(), durability: Durability::Process };
-            let mut writer = HeldStore(open(&options)?, held.clone());
+            let moody = Moody { inner: Box::new(open(&options)?), refuse: refused.clone() };
+            let mut writer = HeldStore(moody, held.clone());
             writer.begin_life(system_world().now())?;
             let reader = open_reader(&path)?;
             Ok(OpenedStore { writer: Box::new(writer), readers: vec![Box::new(reader)] })
@@ -260,10 +307,19 @@ impl Rig {
             sender: None,
         };
         let hub = EventHub::new(world);
+        let sink = Arc::new(Sink::default());
+        let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
+        let observer = spawner
+            .spawn::<ObserverActor>(
+                SpawnSpec::new("observer").mailbox(4_096),
+                ObserverArgs { sinks, panics: Arc::default() },
+            )
+            .await
+            .unwrap();
         let deps = Arc::new(TurnDeps {
             store: store.clone(),
             hub: hub.clone(),
-            observer: ObserverHandle::nobody(),
+            observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
             channels: HashMap::from([
@@ -276,15 +332,18 @@ impl Rig {
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
         });
+        let args = RouterArgs { deps: deps.clone() };
         let router = spawner
-            .spawn::<RouterActor>(SpawnSpec::new("sessions").mailbox(256), RouterArgs { deps })
+            .spawn::<RouterActor>(SpawnSpec::new("sessions").mailbox(256), args)
             .await
             .unwrap();
         let (a, b, c) = (router.address.clone(), profile_actor.address, store_actor.address);
+        let d = observer.address;
         let roots: Vec<Box<dyn Fn() + Send + Sync>> = vec![
             Box::new(move || a.stop(StopReason::Shutdown)),
             Box::new(move || b.stop(StopReason::Shutdown)),
             Box::new(move || c.stop(StopReason::Shutdown)),
+            Box::new(move || d.stop(StopReason::Shutdown)),
         ];
         let router = router.address;
         let conversation = ConversationId(spawner.world().ids.next());
@@ -294,6 +353,9 @@ impl Rig {
             spawner,
             store,
             hub,
+            sink,
+            refuse,
+            deps,
             provider,
             runs,
             gate,
@@ -313,6 +375,22 @@ impl Rig {
     }
 
     async fn accept(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        self.accept_for("home", id, channel).await
+    }
+
+    async fn accept_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
+        let accepted = self.take_for(agent, id, channel).await;
+        let conversation = self.conversation;
+        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        accepted
+    }
+
+    /// Puts a message into the inbox and tells nobody.
+    async fn take(&self, id: &str, channel: &str) -> (TurnId, Following) {
+        self.take_for("home", id, channel).await
+    }
+
+    async fn take_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
         let fresh = || self.spawner.world().ids.next();
         let accept = Accept {
             inbound: Inbound {
@@ -323,7 +401,7 @@ impl Rig {
                 thread: None,
                 text: format!("message {id}"),
                 origin: TurnOrigin::Channel,
-                agent: AgentName::new("home"),
+                agent: AgentName::new(agent),
             },
             envelope: EnvelopeId(fresh()),
             turn: TurnId(fresh()),
@@ -332,10 +410,8 @@ impl Rig {
             at: self.spawner.world().now(),
         };
         // The router's sweep may find the row before the hint does: follow first.
-        let conversation = self.conversation;
-        let events = self.hub.subscribe(conversation, None);
+        let events = self.hub.subscribe(self.conversation, None);
         let outcome = self.store.accept(accept).await.unwrap();
-        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
         let turn = outcome.envelope.turn;
         (turn, Following { turn, events, seen: Vec::new() })
     }
@@ -364,6 +440,38 @@ impl Rig {
         turns.iter().find(|entry| entry.segment == segment).unwrap().stop(reason);
     }
 
+    /// Decides a request and hints at it, as a surface does.
+    async fn decide(&self, approval: &Approval, decision: Decision) {
+        let request = DecideApproval {
+            approval: approval.id,
+            decision,
+            decider: Decider { who: "ann".into(), via: "ws".into() },
+            privileged: false,
+            at: self.spawner.world().now(),
+            grant: None,
+        };
+        let decided = self.store.decide(request).await.unwrap();
+        assert!(matches!(decided, DecideOutcome::Decided(_)), "{decided:?}");
+        let (conversation, turn) = (approval.conversation_id, approval.turn);
+        let hint = RouterMsg::ApprovalHint { conversation, turn, approval: approval.id };
+        self.router.send(hint).await.unwrap();
+    }
+
+    /// What the observer was told of a turn, once it knows of the turn's end.
+    async fn observed(&self, turn: TurnId) -> Vec<Observation> {
+        loop {
+            let told = self.sink.0.lock().clone();
+            let told: Vec<Observation> = told
+                .into_iter()
+                .filter(|seen| observed::scope_of(seen).is_some_and(|scope| scope.turn == turn))
+                .collect();
+            if told.iter().any(|seen| matches!(seen, Observation::TurnEnded { .. })) {
+                return told;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The tool messages of the last request.
     fn last_results(&self) -> Vec<String> {
         let requests = self.provider.requests.lock();
@@ -379,7 +487,7 @@ impl Rig {
         for stop in &self.roots {
             stop();
             // The store goes last: the sessions write until they are gone.
-            while self.spawner.directory().counts().get("router").is_some() {
+            while self.spawner.directory().counts().contains_key("router") {
                 tokio::task::yield_now().await;
             }
         }
@@ -397,7 +505,8 @@ struct Following {
 impl Following {
     async fn until(&mut self, stop: impl Fn(&TurnEventKind) -> bool) -> TurnEventKind {
         loop {
-            let HubItem::Event(event) = self.events.next().await else { panic!("gap") };
+            let next = tokio::time::timeout(Duration::from_secs(30), self.events.next()).await;
+            let Ok(HubItem::Event(event)) = next else { panic!("{next:?} after {:#?}", self.seen) };
             if event.turn != self.turn {
                 continue;
             }
@@ -417,6 +526,11 @@ impl Following {
 
     fn kinds(&self) -> Vec<&'static str> {
         self.seen.iter().map(|event| event.kind.as_str()).collect()
+    }
+
+    /// The events about tool calls, in order.
+    fn cards(&self) -> Vec<&'static str> {
+        self.kinds().into_iter().filter(|kind| kind.starts_with("tool_")).collect()
     }
 }
 
@@ -529,19 +643,8 @@ async fn an_approval_asked_and_given_runs_the_call_once() {
     let asked = events.until(|kind| matches!(kind, TurnEventKind::Approval { .. })).await;
     let TurnEventKind::Approval { approval } = asked else { unreachable!() };
     assert!(rig.runs.lock().is_empty());
-    let request = DecideApproval {
-        approval: approval.id,
-        decision: Decision::Approve,
-        decider: Decider { who: "ann".into(), via: "ws".into() },
-        privileged: false,
-        at: rig.spawner.world().now(),
-        grant: None,
-    };
-    let decided = rig.store.decide(request).await.unwrap();
-    assert!(matches!(decided, DecideOutcome::Decided(_)), "{decided:?}");
-    let conversation = approval.conversation_id;
-    let hint = RouterMsg::ApprovalHint { conversation, turn, approval: approval.id };
-    rig.router.send(hint).await.unwrap();
+    assert_eq!(approval.turn, turn);
+    rig.decide(&approval, Decision::Approve).await;
     assert_eq!(events.end().await.0, Outcome::Answered);
     assert_eq!(*rig.runs.lock(), ["write"]);
     assert_eq!(rig.last_results(), ["said write"]);
@@ -754,5 +857,27 @@ async fn turns_under_a_router_that_an_operator_stops_leave_in_good_order() {
     rig.until(|directory| directory.of_kind("router").is_empty()).await;
     let record = rig.record(turn).await;
     assert_eq!((record.outcome, record.attempts), (None, 1), "a later life goes on");
+    rig.quiet().await;
+}
+
+#[tokio::test]
+async fn a_row_whose_agent_is_gone_waits_however_often_it_is_hinted_at() {
+    // I1
+    let rig = Rig::plain().await;
+    let (turn, _events) = rig.accept_for("nobody", "m1", "webhook.ci").await;
+    while rig.record(turn).await.attempts == 0 {
+        tokio::task::yield_now().await;
+    }
+    let conversation = rig.conversation;
+    let seen = rig.only("session");
+    for _ in 0..5 {
+        rig.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        rig.only("router").observe(Duration::from_secs(10)).await;
+        seen.observe(Duration::from_secs(10)).await;
+        rig.store.ledger().await.unwrap();
+    }
+    let record = rig.record(turn).await;
+    assert_eq!((record.outcome, record.attempts), (None, 1));
+    assert_eq!(rig.only("session").id, seen.id);
     rig.quiet().await;
 }

@@ -8,7 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use rookery_messages::store::{Read, SendResult, Store, StoreError, StoreReader, Write, Written};
+use rookery_messages::store::{
+    ClaimOutcome, Read, SendResult, Store, StoreError, StoreReader, Write, Written,
+};
+use rookery_messages::turn::TurnRecord;
 use tokio::sync::oneshot;
 
 use super::readers::{ReadReply, Readers};
@@ -108,7 +111,7 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
         if !given_back.is_empty() {
             for answer in store.apply(&given_back) {
                 if let Err(error) = answer {
-                    tracing::warn!(%error, "an outbox row nobody took stays claimed");
+                    tracing::warn!(%error, "what was claimed for somebody who is gone stays claimed");
                 }
             }
             given_back.clear();
@@ -121,11 +124,17 @@ fn is_claim(write: &Write) -> bool {
     matches!(write, Write::Claim(_) | Write::ClaimOutbox { .. })
 }
 
-/// Outbox rows claimed for somebody who stopped waiting: nobody would send them, and what follows in
-/// their conversation would wait for ever.
+/// What was claimed for somebody who stopped waiting. Outbox rows: nobody would send them, and what
+/// follows in their conversation would wait for ever. A turn: it did not even begin, so it has no crash to
+/// answer for.
 fn give_back(write: &Write, untaken: Written) -> Vec<Write> {
-    let (Write::ClaimOutbox { at, .. }, Written::Outbox(rows)) = (write, untaken) else {
-        return Vec::new();
+    let (at, rows) = match (write, untaken) {
+        (Write::ClaimOutbox { at, .. }, Written::Outbox(rows)) => (at, rows),
+        (Write::Claim(_), Written::Claimed(ClaimOutcome::Turn(claim))) => {
+            let TurnRecord { id: turn, conversation_id, .. } = claim.record;
+            return vec![Write::ReleaseTurn { turn, conversation_id, fence: claim.fence }];
+        }
+        _ => return Vec::new(),
     };
     rows.into_iter()
         .map(|row| Write::MarkOutbox {

@@ -5,32 +5,31 @@
 //! after its `call_started` is durable (I5); a result is announced only after its `call_finished` is. It
 //! ends when every slot is filled and the turn has its report.
 
+mod facts;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use rookery_messages::address::Reserved;
-use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId, TurnId};
-use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::journal::JournalKind;
 use rookery_messages::observe::Observation;
-use rookery_messages::store::{StoreError, TurnCommit};
+use rookery_messages::store::StoreError;
 use rookery_messages::tool::{
     BatchMsg, BatchReport, Effects, PlannedCall, RunnableCall, SlotOutcome, SlotPlan, text,
 };
 use rookery_messages::turn::{CallRecord, CallState, Fence, TurnMsg};
 use serde_json::{Value, json};
 
+use self::facts::BatchFacts;
 use super::actor::{ToolActor, ToolArgs};
 use super::truncate::truncate_result;
 use crate::observe::TurnVoice;
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
-
-/// Longest result shown in events and observations, in characters.
-const SHOWN_CHARS: usize = 4_000;
 
 /// See the module's documentation.
 pub struct BatchActor;
@@ -71,24 +70,16 @@ pub struct Batch {
     report: Option<Reserved<TurnMsg>>,
 }
 
-struct BatchFacts {
-    batch: u32,
-    next_seq: u64,
-    turn: TurnId,
-    conversation_id: ConversationId,
-    fence: Fence,
-    parallel: bool,
-    max_result_chars: usize,
-    store: StoreClient,
-    voice: TurnVoice,
-    redactor: Arc<Redactor>,
-}
-
 struct Slot {
     call: rookery_messages::chat::ToolCall,
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// Its end was announced by a former attempt.
+    told: bool,
+    /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
+    /// be written before its begin (I4).
+    begun: bool,
 }
 
 enum Stage {
@@ -97,7 +88,7 @@ enum Stage {
     /// Its `call_started` is on the way to the store; it begins with the answer.
     Starting(Box<RunnableCall>),
     Running,
-    /// Its `call_finished` is on the way to the store.
+    /// Its `call_finished` is on the way to the store, or waits for its `call_started` to be there.
     Finishing(SlotOutcome),
     SameAs(usize),
     Done(SlotOutcome),
@@ -117,8 +108,10 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                told: matches!(planned.plan, SlotPlan::Kept(_)),
+                begun: false,
                 stage: match planned.plan {
-                    SlotPlan::Filled(outcome) => Stage::Done(outcome),
+                    SlotPlan::Filled(outcome) | SlotPlan::Kept(outcome) => Stage::Done(outcome),
                     SlotPlan::SameAs(other) => Stage::SameAs(other),
                     SlotPlan::Run(call) => Stage::Ready(call),
                 },
@@ -136,7 +129,7 @@ impl Supervised for BatchActor {
             voice: args.voice,
             redactor: args.redactor,
         };
-        ctx.task(async { Some(BatchMsg::Begin) });
+        ctx.note_to_self(BatchMsg::Begin);
         Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
     }
 
@@ -147,7 +140,7 @@ impl Supervised for BatchActor {
     ) -> Result<(), ActorError> {
         match message {
             BatchMsg::Begin => {
-                state.show_filled();
+                state.show_filled(ctx);
                 state.start_more(ctx).await?;
             }
             BatchMsg::ToolEnded { slot, outcome } => state.tool_ended(ctx, slot, outcome),
@@ -233,13 +226,22 @@ impl Stage {
 
 impl Batch {
     /// Calls that have their end without a run get their pair of events too, but not those that were
-    /// never opened (V-I14).
-    fn show_filled(&self) {
-        for slot in &self.slots {
-            if let Stage::Done(outcome) = &slot.stage
-                && outcome.state != CallState::Interrupted
-            {
-                self.args.open(slot);
+    /// never opened (V-I14), nor those of which a former attempt told (V-N6).
+    fn show_filled(&mut self, ctx: &mut Ctx<BatchActor>) {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let Stage::Done(outcome) = &slot.stage else { continue };
+            if slot.told || outcome.state == CallState::Interrupted {
+                continue;
+            }
+            self.args.open(slot);
+            if outcome.state == CallState::Unknown {
+                // It began in a former life: its end is written and observed like any other's.
+                let outcome = outcome.clone();
+                self.slots[index].begun = true;
+                self.slots[index].stage = Stage::Running;
+                self.tool_ended(ctx, index, outcome);
+            } else {
                 self.args.close(slot, outcome);
             }
         }
@@ -302,6 +304,8 @@ impl Batch {
     ) -> Result<(), ActorError> {
         result.map_err(|error| store_broke(&error))?;
         for slot in slots {
+            self.slots[slot].begun = true;
+            self.write_end(ctx, slot);
             if matches!(self.slots[slot].stage, Stage::Starting(_))
                 && let Stage::Starting(call) =
                     std::mem::replace(&mut self.slots[slot].stage, Stage::Running)
@@ -365,6 +369,16 @@ impl Batch {
             self.slots[slot].stage = Stage::Done(outcome);
             return;
         }
+        self.slots[slot].stage = Stage::Finishing(outcome);
+        self.write_end(ctx, slot);
+    }
+
+    /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
+    fn write_end(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize) {
+        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
+        if !self.slots[slot].begun {
+            return;
+        }
         let now = ctx.world().now();
         let mut commit = self.args.commit(now);
         let finished = JournalKind::CallFinished {
@@ -374,7 +388,6 @@ impl Batch {
         };
         commit.entries.push(self.args.entry(finished));
         commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
-        self.slots[slot].stage = Stage::Finishing(outcome);
         let store = self.args.store.clone();
         ctx.task(async move {
             let result = commit_patiently(&store, commit).await.map(|_| ());
@@ -444,42 +457,6 @@ impl Slot {
             started_at: self.started_at,
             ended_at,
         }
-    }
-}
-
-impl BatchFacts {
-    fn commit(&self, now: Timestamp) -> TurnCommit {
-        TurnCommit::new(self.turn, self.conversation_id, self.fence, now)
-    }
-
-    fn entry(&mut self, kind: JournalKind) -> JournalEntry {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        JournalEntry { attempt: self.fence.attempt, seq, kind }
-    }
-
-    fn open(&self, slot: &Slot) {
-        self.voice.tell(TurnEventKind::ToolCall {
-            call: slot.call.id,
-            tool: slot.tool.clone(),
-            arguments: self.shown_arguments(slot),
-        });
-    }
-
-    fn close(&self, slot: &Slot, outcome: &SlotOutcome) {
-        self.voice.tell(TurnEventKind::ToolResult {
-            call: slot.call.id,
-            state: outcome.state,
-            output: self.shown(&outcome.output),
-        });
-    }
-
-    fn shown(&self, output: &str) -> String {
-        truncate_result(&self.redactor.clean(output), SHOWN_CHARS)
-    }
-
-    fn shown_arguments(&self, slot: &Slot) -> Value {
-        self.redactor.clean_value(&slot.call.arguments.to_value())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::store::StoreClient;
 use crate::tool::registry::Registry;
 
 /// One agent, resolved.
+#[derive(Clone)]
 pub struct AgentBundle {
     /// Its name.
     pub name: AgentName,

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use rookery_messages::approval::Decision;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::ids::CallId;
 use rookery_messages::journal::{JournalEntry, JournalKind};
@@ -44,8 +45,17 @@ struct Prepared {
 #[derive(Default)]
 struct Trace {
     prepared: Option<Prepared>,
+    /// A person refused it, or nobody answered.
+    refused: bool,
     started: bool,
     finished: Option<SlotOutcome>,
+}
+
+impl Trace {
+    /// Its batch had begun: calls that were not to run had been told to the clients right before.
+    fn has_begun(&self) -> bool {
+        self.started || self.finished.is_some()
+    }
 }
 
 /// From the journal of former attempts, in order, and the history.
@@ -77,6 +87,10 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     same_as: *same_as,
                 });
             }
+            JournalKind::ApprovalDecided { call, decision, .. } => {
+                traces.entry(*call).or_default().refused =
+                    !matches!(decision, Decision::Approve | Decision::Always);
+            }
             JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
             JournalKind::CallFinished { call, state, output } => {
                 traces.entry(*call).or_default().finished =
@@ -86,16 +100,17 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
             JournalKind::Started
             | JournalKind::Steered { .. }
             | JournalKind::ApprovalAsked { .. }
-            | JournalKind::ApprovalDecided { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
             | JournalKind::Ended { .. } => {}
         }
     }
     if let Some(round) = &mut round {
+        let mut of_round = round.calls.iter().filter_map(|call| traces.get(&call.call.id));
+        let begun = of_round.any(Trace::has_begun);
         for call in &mut round.calls {
             if let Some(trace) = traces.remove(&call.call.id) {
-                apply(call, trace);
+                apply(call, trace, begun);
             }
         }
     }
@@ -107,7 +122,9 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     }
 }
 
-fn apply(call: &mut RoundCall, trace: Trace) {
+fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
+    let unrun = trace.refused || trace.prepared.as_ref().is_some_and(|p| p.state.is_end());
+    call.told = trace.finished.is_some() || (unrun && batch_begun);
     if let Some(prepared) = trace.prepared {
         call.tool = prepared.tool;
         call.effects = prepared.effects;

@@ -23,6 +23,7 @@ use rookery_messages::ids::ChannelId;
 use rookery_messages::settings::{Settings, StoreSettings};
 use rookery_messages::store::{Found, Read, Store, StoreError, StoreReader, Write};
 use rookery_messages::time::World;
+use rookery_supervisors::health;
 use rookery_supervisors::root;
 use rookery_supervisors::shutdown::Hurry;
 use rookery_supervisors::supervisor::{StopLog, SupervisorMsg};
@@ -161,24 +162,28 @@ pub async fn start(settings: Settings, own_files: Vec<PathBuf>) -> Result<Runnin
     let spawner = Spawner::new(Arc::clone(&directory), world.clone());
     let root = root::start(&spawner, plan, &stops).await.map_err(StartError::failed)?;
     let running = Running { address, directory, root, stops, store, senders, world, drain };
-    wait_ready(&*ready).await?;
+    wait_ready(&running.directory, &*ready).await?;
     Ok(running)
 }
 
 /// Whoever gets the address can use it at once.
 async fn wait_ready(
+    directory: &Directory,
     ready: &(dyn Fn() -> gateway::Readiness + Send + Sync),
 ) -> Result<(), StartError> {
     let deadline = tokio::time::Instant::now() + START_LIMIT;
     loop {
         let now = ready();
         // A channel or provider that can't be reached yet keeps nobody else waiting; store and gateway do.
-        let missing: Vec<String> = now
+        let mut missing: Vec<String> = now
             .components
             .iter()
             .filter(|c| !c.ready && matches!(c.name.as_str(), "store" | "gateway" | "sessions"))
             .map(|c| format!("{}: {}", c.name, c.reason.as_deref().unwrap_or("not ready")))
             .collect();
+        if !directory.snapshot().is_some_and(|tree| health::has_started(&tree.root)) {
+            missing.push("parts of the tree: not started".to_owned());
+        }
         if missing.is_empty() {
             return Ok(());
         }

@@ -106,6 +106,36 @@ async fn a_group_that_needs_all_is_not_ready_while_one_of_a_channels_parts_is_do
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_service_is_not_ready_before_all_supervisors_have_made_their_first_starts() {
+    let rig = Rig::new();
+    let cells: [_; 2] = std::array::from_fn(|_| AddressCell::new());
+    let channel = |name: &'static str, cell: &Arc<AddressCell<WorkMsg>>| {
+        let (cell, log) = (Arc::clone(cell), Arc::clone(&rig.log));
+        move || {
+            let intake = starter(name, Habits::default(), &cell, &log);
+            SupervisorSpec::new(Strategy::OneForOne).child(ChildPolicy::default(), intake)
+        }
+    };
+    let spec = SupervisorSpec::new(Strategy::OneForOne)
+        .supervisor(ChildPolicy::default(), SpawnSpec::new("a"), channel("first", &cells[0]))
+        .supervisor(ChildPolicy::default(), SpawnSpec::new("b"), channel("second", &cells[1]));
+    let health = Health::new(Inspector::new(Arc::clone(rig.directory()))).group(
+        "channels",
+        "root",
+        Needs::Any,
+    );
+    let root = rig.root(spec).await;
+    while !health.readiness().ready {
+        tokio::task::yield_now().await;
+    }
+    for (path, cell) in ["root/a/first", "root/b/second"].iter().zip(cells) {
+        assert!(rig.directory().find(path).is_some(), "{path}");
+        ping(&Address::new(cell)).await;
+    }
+    rig.finish(&root).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_tree_is_not_alive_while_a_permanent_actor_is_stuck() {
     let rig = Rig::new();
     let (root, [a]) = rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["a"]).await;

@@ -200,13 +200,14 @@ pub(super) fn add_message(
     Ok(())
 }
 
-/// Inserts or updates a call. The first end stands (I4).
+/// Inserts or updates a call. The first end stands (I4), and that it began stays known.
 fn put_call(conn: &Connection, turn_seq: i64, call: &CallRecord) -> Result<()> {
     let changed = conn
         .prepare_cached(
             "INSERT INTO calls (turn_seq, id, tool, state, started_at, ended_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, id) DO UPDATE SET \
-             tool = excluded.tool, state = excluded.state, started_at = excluded.started_at, \
+             tool = excluded.tool, state = excluded.state, \
+             started_at = COALESCE(excluded.started_at, started_at), \
              ended_at = excluded.ended_at WHERE state IN ('planned', 'waiting', 'running')",
         )?
         .execute(params![

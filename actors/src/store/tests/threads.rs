@@ -355,3 +355,34 @@ fn a_claim_nobody_waits_for_any_more_costs_the_turn_no_attempt() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_turn_claimed_again_and_again_for_somebody_who_is_gone_is_not_given_up_for_it() {
+    const LOST: usize = 5;
+    let mut db = Db::new();
+    let (_, conversation) = db.take("c", "m1");
+    let request = db.claim_request(conversation);
+    assert!((request.max_attempts as usize) < LOST);
+    let Db { dir: _dir, store, .. } = db;
+    let (go_on, go) = sync_channel(2 * LOST + 1);
+    let (entered, batches) = sync_channel(2 * LOST + 1);
+    let held = Held { store, entered, go };
+    let threads = StoreThreads::start(Box::new(held), Vec::new(), Box::new(|_| {})).unwrap();
+    for _ in 0..LOST {
+        let (reply, answer) = oneshot::channel();
+        threads.submit_write(Write::Claim(request.clone()), reply).unwrap();
+        // In hand, so it is carried out; then giving back.
+        batches.recv().unwrap();
+        drop(answer);
+        go_on.send(()).unwrap();
+        batches.recv().unwrap();
+        go_on.send(()).unwrap();
+    }
+    go_on.send(()).unwrap();
+    match write(&threads, Write::Claim(request)).unwrap() {
+        Written::Claimed(ClaimOutcome::Turn(claim)) => {
+            assert_eq!(claim.fence.attempt as usize, LOST + 1);
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -32,6 +32,8 @@ pub struct RoundCall {
     pub outcome: Option<SlotOutcome>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// A former attempt told the clients of its end.
+    pub told: bool,
 }
 
 impl RoundCall {
@@ -46,6 +48,7 @@ impl RoundCall {
             same_as: None,
             outcome: None,
             ended_at: None,
+            told: false,
         }
     }
 
@@ -65,9 +68,11 @@ impl RoundCall {
         }
     }
 
-    /// A person had to decide about it.
+    /// It needed an approval, whatever came of it.
     pub fn was_asked(&self) -> bool {
+        let refused = self.outcome.as_ref().map(|outcome| outcome.state);
         matches!(self.authority, Some(Authority::Approved { .. }))
+            || matches!(refused, Some(CallState::Denied | CallState::Replaced))
     }
 
     /// It still has to be judged.
@@ -160,6 +165,10 @@ impl Machine {
                 }
             }
         }
+        // An end that the journal gave away, as *outcome unknown*, is known since now.
+        for call in round.calls.iter_mut().filter(|call| call.outcome.is_some()) {
+            call.ended_at.get_or_insert(now);
+        }
         for request in requests {
             let (approval, call) = (request.id, request.call);
             commit.entries.push(self.entry(JournalKind::ApprovalAsked { approval, call }));
@@ -239,7 +248,7 @@ impl Machine {
 
     pub(super) fn run(&mut self, world: &World) -> Vec<Effect> {
         let Some(round) = &self.round else { return Vec::new() };
-        if round.calls.iter().all(|call| call.outcome.is_some()) {
+        if round.calls.iter().all(|call| call.outcome.is_some() && call.told) {
             return self.record(world);
         }
         self.phase = Phase::Running;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Risk};
 use rookery_messages::chat::Arguments;
 use rookery_messages::ids::{ApprovalId, CallId};
+use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::{ModelError, ModelErrorClass};
 use rookery_messages::settings::CapBehaviour;
 use rookery_messages::time::{Clock, Ids, Rng};
@@ -370,6 +371,31 @@ fn decisions_become_results_the_model_can_tell_apart() {
             text::DENIED_NO_ANSWER.to_owned(),
         ]
     );
+}
+
+// I4
+#[test]
+fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() {
+    let world = world();
+    let mut machine = machine(RuntimeProfile::default());
+    machine.step(Input::Begin, &world);
+    machine.step(says(1, "text", 2), &world);
+    let judged = calls(2, 1).into_iter().map(|call| JudgedCall {
+        call,
+        tool: "tool".into(),
+        effects: Effects::Once,
+        verdict: Verdict::Run(Authority::Policy),
+    });
+    let effects = machine.step(Input::Judged(judged.collect()), &world);
+    let [Effect::Commit { seq, .. }] = effects[..] else { panic!("{effects:?}") };
+    machine.step(Input::Committed { seq, result: Ok(CommitAck::default()) }, &world);
+    let tolerated = Tolerate::on_this_thread();
+    let report = vec![SlotOutcome::unrun(CallState::Succeeded, "output")];
+    let effects = machine.step(Input::Batch(report), &world);
+    assert_eq!(tolerated.seen(Invariant::I4), 1);
+    assert!(matches!(effects[..], [Effect::Commit { .. }]), "{effects:?}");
+    let results: Vec<_> = machine.history()[2..].iter().map(ChatMessage::text).collect();
+    assert_eq!(results, ["output", text::INTERRUPTED_NOT_STARTED]);
 }
 
 #[test]

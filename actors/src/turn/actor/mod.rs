@@ -5,6 +5,8 @@
 //! exit. It ends when the outcome is durable and announced, or without a word when a later life is to go
 //! on (DESIGN.md, section 5).
 
+mod children;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +36,7 @@ use crate::approval::{ApprovalActor, ApprovalArgs};
 use crate::model::{ModelActor, ModelArgs, wire_check};
 use crate::observe::TurnVoice;
 use crate::policy::arguments::arguments_hash;
-use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::commit_patiently;
 use crate::tool::collector::{BatchActor, BatchArgs};
 
@@ -72,7 +74,8 @@ pub struct Turn {
     seen_bytes: usize,
     batch: Option<ActorId>,
     approvals: HashMap<ApprovalId, (ActorId, Address<ApprovalMsg>)>,
-    progress: (u64, Option<TaskKey>),
+    /// When something happened last.
+    progress_at: Instant,
 }
 
 impl Supervised for TurnActor {
@@ -116,7 +119,11 @@ impl Supervised for TurnActor {
         };
         let attempt = claim.fence.attempt;
         voice.observe(|scope| Observation::TurnStarted { scope, attempt });
-        ctx.task(async { Some(TurnMsg::Begin) });
+        ctx.note_to_self(TurnMsg::Begin);
+        if judge.bundle.runtime.progress_timeout_secs > 0 {
+            let limit = Duration::from_secs(judge.bundle.runtime.progress_timeout_secs);
+            ctx.after(limit, TurnMsg::ProgressCheck);
+        }
         Ok(Turn {
             machine,
             claim,
@@ -128,7 +135,7 @@ impl Supervised for TurnActor {
             seen_bytes: 0,
             batch: None,
             approvals: HashMap::new(),
-            progress: (0, None),
+            progress_at: Instant::now(),
         })
     }
 
@@ -166,15 +173,8 @@ impl Supervised for TurnActor {
                 ctx.end();
                 return Ok(());
             }
-            TurnMsg::NoProgress { timer } => {
-                if timer != state.progress.0 {
-                    return Ok(());
-                }
-                let shown = state.shown.lock().len();
-                if shown > state.seen_bytes {
-                    // An active stream is progress.
-                    state.seen_bytes = shown;
-                    state.rewind_progress(ctx);
+            TurnMsg::ProgressCheck => {
+                if state.gets_on(ctx) {
                     return Ok(());
                 }
                 Input::Stop(StopReason::Deadline)
@@ -248,7 +248,7 @@ impl Turn {
         for effect in self.machine.step(input, &world) {
             self.perform(ctx, effect).await?;
         }
-        self.rewind_progress(ctx);
+        self.progress_at = Instant::now();
         ctx.set_waiting_on(Some(self.machine.phase_name().to_owned()));
         Ok(())
     }
@@ -337,58 +337,6 @@ impl Turn {
         });
     }
 
-    async fn call_model(
-        &mut self,
-        ctx: &mut Ctx<TurnActor>,
-        iteration: u32,
-        tools: bool,
-    ) -> Result<(), ActorError> {
-        let bundle = Arc::clone(&self.judge.bundle);
-        let fitted = window(
-            &bundle.system_prompt,
-            self.machine.history(),
-            bundle.runtime.max_context_tokens,
-            self.claim.history_cut,
-        );
-        if fitted.dropped > 0 || fitted.shortened > 0 {
-            let dropped = fitted.dropped;
-            self.voice.observe(|scope| Observation::Trimmed { scope, dropped });
-        }
-        let (messages, changes) = match wire_check::prepared(fitted.messages) {
-            Ok(prepared) => prepared,
-            Err(fault) => {
-                // V-A15: nothing that a provider would refuse is ever sent.
-                let error = ModelError::new(ModelErrorClass::InvalidRequest, fault.to_string());
-                let end = ModelEnd::Failed { error, partial: String::new() };
-                let report = ModelReport { iteration, end, spent: Default::default() };
-                ctx.task(async move { Some(TurnMsg::ModelEnded(report)) });
-                return Ok(());
-            }
-        };
-        if changes > 0 {
-            self.voice.observe(|scope| Observation::Repaired { scope, changes });
-        }
-        let specs = if tools { bundle.specs() } else { Vec::new() };
-        self.shown = Arc::default();
-        self.seen_bytes = 0;
-        let report = reserve(ctx)?;
-        let args = ModelArgs {
-            iteration,
-            request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
-            chain: Arc::clone(&bundle.chain),
-            voice: self.voice.clone(),
-            redactor: Arc::clone(&self.judge.deps.redactor),
-            shown: Arc::clone(&self.shown),
-            report,
-        };
-        let spec = SpawnSpec::new(format!("model/{iteration}"))
-            .mailbox(4)
-            .grace(Duration::from_millis(500));
-        let child = ctx.spawn::<ModelActor>(spec, args).await.map_err(start_failed)?;
-        self.model = Some((child.handle.id, iteration));
-        Ok(())
-    }
-
     fn commit(&self, ctx: &mut Ctx<TurnActor>, seq: u64, commit: TurnCommit, again: bool) {
         let store = self.judge.deps.store.clone();
         ctx.task(async move {
@@ -400,136 +348,9 @@ impl Turn {
         });
     }
 
-    async fn ask(
-        &mut self,
-        ctx: &mut Ctx<TurnActor>,
-        approval: Approval,
-    ) -> Result<(), ActorError> {
-        let report = reserve(ctx)?;
-        let id = approval.id;
-        let event = TurnEventKind::Approval { approval: Box::new(approval.clone()) };
-        let args = ApprovalArgs { approval, store: self.judge.deps.store.clone(), report };
-        let spec = SpawnSpec::new(format!("approval/{id}")).mailbox(8);
-        let child = ctx.spawn::<ApprovalActor>(spec, args).await.map_err(start_failed)?;
-        self.approvals.insert(id, (child.handle.id, child.address));
-        self.voice.tell(event);
-        Ok(())
-    }
-
-    async fn run(&mut self, ctx: &mut Ctx<TurnActor>, plan: BatchPlan) -> Result<(), ActorError> {
-        let report = reserve(ctx)?;
-        let runtime = &self.judge.bundle.runtime;
-        let grace = Duration::from_millis(runtime.stop_grace_ms);
-        // T14: at once only if it may be, there are several, and none had to be asked about.
-        let runnable = plan.calls.iter().filter(|call| call.authority.is_some()).count();
-        let asked = plan.calls.iter().any(RoundCall::was_asked);
-        let parallel = runtime.parallel_tools && runnable > 1 && !asked;
-        let capacity = plan.calls.len() * 3 + 16;
-        let slots = plan.calls.into_iter().map(|call| self.planned(call, grace)).collect();
-        let args = BatchArgs {
-            batch: plan.batch,
-            first_seq: plan.first_seq,
-            turn: self.claim.record.id,
-            conversation_id: self.claim.record.conversation_id,
-            fence: self.claim.fence,
-            slots,
-            parallel,
-            max_result_chars: runtime.max_tool_result_chars,
-            store: self.judge.deps.store.clone(),
-            voice: self.voice.clone(),
-            redactor: Arc::clone(&self.judge.deps.redactor),
-            report,
-        };
-        let spec = SpawnSpec::new(format!("batch/{}", plan.batch))
-            .mailbox(capacity)
-            .grace(grace + BATCH_MARGIN);
-        let child = ctx.spawn::<BatchActor>(spec, args).await.map_err(start_failed)?;
-        self.batch = Some(child.handle.id);
-        Ok(())
-    }
-
-    /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.
-    fn planned(&self, call: RoundCall, grace: Duration) -> PlannedCall {
-        let plan = match (call.outcome, call.same_as, call.authority) {
-            (Some(outcome), _, _) => SlotPlan::Filled(outcome),
-            (None, Some(other), _) => SlotPlan::SameAs(other),
-            (None, None, authority) => self.runnable(&call.call, &call.tool, authority, grace),
-        };
-        PlannedCall { call: call.call, tool: call.tool, plan }
-    }
-
-    fn runnable(
-        &self,
-        call: &rookery_messages::chat::ToolCall,
-        name: &str,
-        authority: Option<rookery_messages::tool::Authority>,
-        grace: Duration,
-    ) -> SlotPlan {
-        use rookery_messages::chat::Arguments;
-        use rookery_messages::tool::{Authority, SlotOutcome, text};
-        use rookery_messages::turn::CallState;
-
-        let blocked = |why: String| {
-            SlotPlan::Filled(SlotOutcome::unrun(
-                CallState::Blocked,
-                format!("{}{why}", text::BLOCKED_PREFIX),
-            ))
-        };
-        // I7: what has no authority does not run.
-        let Some(authority) = authority else {
-            return blocked("the call has no authority to run".to_owned());
-        };
-        let (Some((_, tool)), Arguments::Object(arguments)) =
-            (self.judge.bundle.tools.resolve(name), &call.arguments)
-        else {
-            return blocked(format!("tool {name} is not available"));
-        };
-        let effects = tool.effects(arguments);
-        let approval = match &authority {
-            Authority::Approved { approval } => Some(*approval),
-            Authority::Policy | Authority::Granted { .. } => None,
-        };
-        let hash = arguments_hash(arguments);
-        // A grant was looked up moments ago and covers exactly these arguments; a block is looked for.
-        if !matches!(authority, Authority::Granted { .. })
-            && let Verdict::Filled(outcome) = self.judge.recheck(name, &effects, &hash, approval)
-        {
-            return SlotPlan::Filled(outcome);
-        }
-        let voice = self.voice.clone();
-        SlotPlan::Run(Box::new(RunnableCall {
-            tool: Arc::clone(tool),
-            arguments: arguments.clone(),
-            effects: effects.effects,
-            context: ToolContext {
-                turn: self.claim.record.id,
-                call: call.id,
-                conversation_id: self.claim.record.conversation_id,
-                channel: self.claim.record.channel.clone(),
-                agent: self.claim.record.agent.clone(),
-                origin: self.claim.record.origin,
-                workspace: self.judge.bundle.gate.workspace().to_path_buf(),
-                forbidden_paths: self.judge.bundle.gate.forbidden_paths(),
-                authority,
-                cancel: tokio_util::sync::CancellationToken::new(),
-                grace,
-                processes: Arc::new(StoredProcesses(self.judge.deps.store.clone())),
-                progress: Arc::new(move |text| voice.tell(TurnEventKind::Notice { text })),
-            },
-        }))
-    }
-
     fn decision_made(&self, approval: &Approval) {
         let decision = approval.decision.as_ref().map_or("none", |decision| decision.as_str());
         self.voice.observe(|scope| Observation::Approval { scope, decision });
-    }
-
-    fn crashed_call(&self, iteration: u32, exit: &ChildExit) -> ModelReport {
-        let message = format!("the model call ended without a report: {}", exit.reason);
-        let error = ModelError::new(ModelErrorClass::Network, message);
-        let partial = self.shown.lock().clone();
-        let end = ModelEnd::Failed { error, partial };
-        ModelReport { iteration, end, spent: Default::default() }
     }
 
     /// The end is durable. Clients that add up the deltas get what the reply has beyond them first.
@@ -555,29 +376,22 @@ impl Turn {
         });
     }
 
-    /// The limit is tied to progress: every input starts it anew. Waiting for a person has its own.
-    fn rewind_progress(&mut self, ctx: &mut Ctx<TurnActor>) {
-        let limit = self.judge.bundle.runtime.progress_timeout_secs;
-        if let Some(key) = self.progress.1.take() {
-            ctx.abort(key);
-        }
-        self.progress.0 += 1;
-        if limit > 0 && self.approvals.is_empty() {
-            let timer = self.progress.0;
-            let message = TurnMsg::NoProgress { timer };
-            self.progress.1 = ctx.after(Duration::from_secs(limit), message);
-        }
+    fn progress_limit(&self) -> Duration {
+        Duration::from_secs(self.judge.bundle.runtime.progress_timeout_secs)
     }
-}
 
-fn reserve(
-    ctx: &Ctx<TurnActor>,
-) -> Result<rookery_messages::address::Reserved<TurnMsg>, ActorError> {
-    ctx.address()
-        .reserve()
-        .ok_or_else(|| ActorError::transient("no place is left in the turn's mailbox for a report"))
-}
-
-fn start_failed(error: crate::runtime::SpawnError) -> ActorError {
-    ActorError::transient(error.to_string())
+    /// The limit is tied to progress: every input starts it anew, and so does an active stream. Waiting
+    /// for a person has its own. Looks again when the time would be over.
+    fn gets_on(&mut self, ctx: &mut Ctx<TurnActor>) -> bool {
+        let shown = self.shown.lock().len();
+        if shown > self.seen_bytes || !self.approvals.is_empty() {
+            self.seen_bytes = shown;
+            self.progress_at = Instant::now();
+        }
+        let left = self.progress_limit().saturating_sub(self.progress_at.elapsed());
+        if !left.is_zero() {
+            ctx.after(left, TurnMsg::ProgressCheck);
+        }
+        !left.is_zero()
+    }
 }

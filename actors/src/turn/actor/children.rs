@@ -1,0 +1,201 @@
+//! What a turn's actor starts: model calls, questions, batches.
+
+use super::*;
+
+impl Turn {
+    pub(super) async fn call_model(
+        &mut self,
+        ctx: &mut Ctx<TurnActor>,
+        iteration: u32,
+        tools: bool,
+    ) -> Result<(), ActorError> {
+        let bundle = Arc::clone(&self.judge.bundle);
+        let fitted = window(
+            &bundle.system_prompt,
+            self.machine.history(),
+            bundle.runtime.max_context_tokens,
+            self.claim.history_cut,
+        );
+        if fitted.dropped > 0 || fitted.shortened > 0 {
+            let dropped = fitted.dropped;
+            self.voice.observe(|scope| Observation::Trimmed { scope, dropped });
+        }
+        let (messages, changes) = match wire_check::prepared(fitted.messages) {
+            Ok(prepared) => prepared,
+            Err(fault) => {
+                // V-A15: nothing that a provider would refuse is ever sent.
+                let error = ModelError::new(ModelErrorClass::InvalidRequest, fault.to_string());
+                let end = ModelEnd::Failed { error, partial: String::new() };
+                let report = ModelReport { iteration, end, spent: Default::default() };
+                ctx.task(async move { Some(TurnMsg::ModelEnded(report)) });
+                return Ok(());
+            }
+        };
+        if changes > 0 {
+            self.voice.observe(|scope| Observation::Repaired { scope, changes });
+        }
+        let specs = if tools { bundle.specs() } else { Vec::new() };
+        self.shown = Arc::default();
+        self.seen_bytes = 0;
+        let report = reserve(ctx)?;
+        let args = ModelArgs {
+            iteration,
+            request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
+            chain: Arc::clone(&bundle.chain),
+            voice: self.voice.clone(),
+            redactor: Arc::clone(&self.judge.deps.redactor),
+            shown: Arc::clone(&self.shown),
+            report,
+        };
+        let spec = SpawnSpec::new(format!("model/{iteration}"))
+            .mailbox(4)
+            .grace(Duration::from_millis(500));
+        let child = ctx.spawn::<ModelActor>(spec, args).await.map_err(start_failed)?;
+        self.model = Some((child.handle.id, iteration));
+        Ok(())
+    }
+
+    pub(super) async fn ask(
+        &mut self,
+        ctx: &mut Ctx<TurnActor>,
+        approval: Approval,
+    ) -> Result<(), ActorError> {
+        let report = reserve(ctx)?;
+        let id = approval.id;
+        let event = TurnEventKind::Approval { approval: Box::new(approval.clone()) };
+        let args = ApprovalArgs { approval, store: self.judge.deps.store.clone(), report };
+        let spec = SpawnSpec::new(format!("approval/{id}")).mailbox(8);
+        let child = ctx.spawn::<ApprovalActor>(spec, args).await.map_err(start_failed)?;
+        self.approvals.insert(id, (child.handle.id, child.address));
+        self.voice.tell(event);
+        Ok(())
+    }
+
+    pub(super) async fn run(
+        &mut self,
+        ctx: &mut Ctx<TurnActor>,
+        plan: BatchPlan,
+    ) -> Result<(), ActorError> {
+        let report = reserve(ctx)?;
+        let runtime = &self.judge.bundle.runtime;
+        let grace = Duration::from_millis(runtime.stop_grace_ms);
+        // T14: at once only if it may be, there are several, and none had to be asked about.
+        let runnable = plan.calls.iter().filter(|call| call.authority.is_some()).count();
+        let asked = plan.calls.iter().any(RoundCall::was_asked);
+        let parallel = runtime.parallel_tools && runnable > 1 && !asked;
+        let capacity = plan.calls.len() * 3 + 16;
+        let slots = plan.calls.into_iter().map(|call| self.planned(call, grace)).collect();
+        let args = BatchArgs {
+            batch: plan.batch,
+            first_seq: plan.first_seq,
+            turn: self.claim.record.id,
+            conversation_id: self.claim.record.conversation_id,
+            fence: self.claim.fence,
+            slots,
+            parallel,
+            max_result_chars: runtime.max_tool_result_chars,
+            store: self.judge.deps.store.clone(),
+            voice: self.voice.clone(),
+            redactor: Arc::clone(&self.judge.deps.redactor),
+            report,
+        };
+        let spec = SpawnSpec::new(format!("batch/{}", plan.batch))
+            .mailbox(capacity)
+            .grace(grace + BATCH_MARGIN);
+        let child = ctx.spawn::<BatchActor>(spec, args).await.map_err(start_failed)?;
+        self.batch = Some(child.handle.id);
+        Ok(())
+    }
+
+    /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.
+    fn planned(&self, call: RoundCall, grace: Duration) -> PlannedCall {
+        let plan = match (call.outcome, call.same_as, call.authority) {
+            (Some(outcome), _, _) if call.told => SlotPlan::Kept(outcome),
+            (Some(outcome), _, _) => SlotPlan::Filled(outcome),
+            (None, Some(other), _) => SlotPlan::SameAs(other),
+            (None, None, authority) => self.runnable(&call.call, &call.tool, authority, grace),
+        };
+        PlannedCall { call: call.call, tool: call.tool, plan }
+    }
+
+    fn runnable(
+        &self,
+        call: &rookery_messages::chat::ToolCall,
+        name: &str,
+        authority: Option<rookery_messages::tool::Authority>,
+        grace: Duration,
+    ) -> SlotPlan {
+        use rookery_messages::chat::Arguments;
+        use rookery_messages::tool::{Authority, SlotOutcome, text};
+        use rookery_messages::turn::CallState;
+
+        let blocked = |why: String| {
+            SlotPlan::Filled(SlotOutcome::unrun(
+                CallState::Blocked,
+                format!("{}{why}", text::BLOCKED_PREFIX),
+            ))
+        };
+        // I7: what has no authority does not run.
+        let Some(authority) = authority else {
+            return blocked("the call has no authority to run".to_owned());
+        };
+        let (Some((_, tool)), Arguments::Object(arguments)) =
+            (self.judge.bundle.tools.resolve(name), &call.arguments)
+        else {
+            return blocked(format!("tool {name} is not available"));
+        };
+        let effects = tool.effects(arguments);
+        let approval = match &authority {
+            Authority::Approved { approval } => Some(*approval),
+            Authority::Policy | Authority::Granted { .. } => None,
+        };
+        let hash = arguments_hash(arguments);
+        // A grant was looked up moments ago and covers exactly these arguments; a block is looked for.
+        if !matches!(authority, Authority::Granted { .. })
+            && let Verdict::Filled(outcome) = self.judge.recheck(name, &effects, &hash, approval)
+        {
+            return SlotPlan::Filled(outcome);
+        }
+        let voice = self.voice.clone();
+        SlotPlan::Run(Box::new(RunnableCall {
+            tool: Arc::clone(tool),
+            arguments: arguments.clone(),
+            effects: effects.effects,
+            context: ToolContext {
+                turn: self.claim.record.id,
+                call: call.id,
+                conversation_id: self.claim.record.conversation_id,
+                channel: self.claim.record.channel.clone(),
+                agent: self.claim.record.agent.clone(),
+                origin: self.claim.record.origin,
+                workspace: self.judge.bundle.gate.workspace().to_path_buf(),
+                forbidden_paths: self.judge.bundle.gate.forbidden_paths(),
+                authority,
+                cancel: tokio_util::sync::CancellationToken::new(),
+                grace,
+                processes: Arc::new(StoredProcesses(self.judge.deps.store.clone())),
+                progress: Arc::new(move |text| voice.tell(TurnEventKind::Notice { text })),
+            },
+        }))
+    }
+
+    pub(super) fn crashed_call(&self, iteration: u32, exit: &ChildExit) -> ModelReport {
+        let message = format!("the model call ended without a report: {}", exit.reason);
+        let error = ModelError::new(ModelErrorClass::Network, message);
+        let partial = self.shown.lock().clone();
+        let end = ModelEnd::Failed { error, partial };
+        ModelReport { iteration, end, spent: Default::default() }
+    }
+}
+
+fn reserve(
+    ctx: &Ctx<TurnActor>,
+) -> Result<rookery_messages::address::Reserved<TurnMsg>, ActorError> {
+    ctx.address()
+        .reserve()
+        .ok_or_else(|| ActorError::transient("no place is left in the turn's mailbox for a report"))
+}
+
+fn start_failed(error: crate::runtime::SpawnError) -> ActorError {
+    ActorError::transient(error.to_string())
+}
