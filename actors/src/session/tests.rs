@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::approval::{Approval, Decider, Decision};
-use rookery_messages::channel::QueuePolicy;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::event::{TurnEvent, TurnEventKind};
@@ -299,13 +298,8 @@ impl Rig {
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
         };
-        let channel = |can_ask| ChannelFacts {
-            posts_replies: false,
-            can_ask,
-            approvers: None,
-            queue: QueuePolicy::Queue,
-            sender: None,
-        };
+        let channel =
+            |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];

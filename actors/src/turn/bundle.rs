@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
-use rookery_messages::channel::{QueuePolicy, SenderMsg};
+use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::StoreError;
@@ -54,8 +54,6 @@ pub struct ChannelFacts {
     pub can_ask: bool,
     /// Who may decide; none: the turn's sender.
     pub approvers: Option<Vec<String>>,
-    /// How a running turn treats a newer message.
-    pub queue: QueuePolicy,
     /// The actor that sends, if ends are posted.
     pub sender: Option<Address<SenderMsg>>,
 }

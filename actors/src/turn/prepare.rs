@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rookery_messages::approval::{Approval, ApprovalState};
 use rookery_messages::chat::{Arguments, ToolCall};
-use rookery_messages::envelope::TurnOrigin;
 use rookery_messages::ids::{ApprovalId, ChannelId, ConversationId, TurnId};
 use rookery_messages::model::FinishReason;
 use rookery_messages::observe::Observation;
@@ -39,8 +38,6 @@ pub struct Judge {
     pub conversation_id: ConversationId,
     /// Its channel's id.
     pub channel_id: ChannelId,
-    /// Where it comes from.
-    pub origin: TurnOrigin,
     /// Its sender.
     pub sender: String,
     /// Requests of former attempts: decisions already made stand, for the same arguments.

@@ -249,7 +249,6 @@ fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> ChannelFacts {
         // Somebody sits at a terminal or a web page; a webhook only posts.
         can_ask: webhook.is_none(),
         approvers: webhook.and_then(|webhook| webhook.approvers.clone()),
-        queue: webhook.map_or(QueuePolicy::Queue, |webhook| webhook.queue),
         sender: sender_address(cells, id),
     }
 }

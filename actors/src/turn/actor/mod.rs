@@ -116,7 +116,6 @@ impl Supervised for TurnActor {
             turn: record.id,
             conversation_id: record.conversation_id,
             channel_id: record.channel.clone(),
-            origin: record.origin,
             sender: claim.sender.clone(),
             approvals: claim.approvals.clone(),
             voice: voice.clone(),
