@@ -29,7 +29,11 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
         nothing_waits: false,
     };
+    let nothing_waits = || -> Result<bool> {
+        Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
+    };
     if is_repeated(conn, commit, &current)? {
+        ack.nothing_waits = nothing_waits()?;
         return Ok(ack);
     }
     if current.ended {
@@ -76,9 +80,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     for row in &commit.audit {
         records::audit(conn, row)?;
     }
-    if commit.finish.is_some() {
-        ack.nothing_waits = !super::reads::has_open(conn, commit.conversation_id)?;
-    }
+    ack.nothing_waits = nothing_waits()?;
     Ok(ack)
 }
 
