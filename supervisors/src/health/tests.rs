@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rookery_actors::runtime::SpawnSpec;
+use parking_lot::Mutex;
+use rookery_actors::runtime::{ChildStarter, SpawnSpec};
 use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::child::{ChildPolicy, Strategy};
 
@@ -108,30 +109,29 @@ async fn a_group_that_needs_all_is_not_ready_while_one_of_a_channels_parts_is_do
 #[tokio::test(start_paused = true)]
 async fn the_service_is_not_ready_before_all_supervisors_have_made_their_first_starts() {
     let rig = Rig::new();
-    let cells: [_; 2] = std::array::from_fn(|_| AddressCell::new());
-    let channel = |name: &'static str, cell: &Arc<AddressCell<WorkMsg>>| {
-        let (cell, log) = (Arc::clone(cell), Arc::clone(&rig.log));
+    let inspector = Inspector::new(Arc::clone(rig.directory()));
+    let health = Arc::new(Health::new(inspector).group("channels", "root", Needs::Any));
+    // Whether the service was ready while a channel's part was about to be built.
+    let early: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let channel = |name: &'static str| {
+        let (health, early, log) = (Arc::clone(&health), Arc::clone(&early), Arc::clone(&rig.log));
         move || {
-            let intake = starter(name, Habits::default(), &cell, &log);
-            SupervisorSpec::new(Strategy::OneForOne).child(ChildPolicy::default(), intake)
+            let (health, early, log) = (Arc::clone(&health), Arc::clone(&early), Arc::clone(&log));
+            let part = ChildStarter::<Worker>::new(SpawnSpec::new(name), move || {
+                early.lock().push(health.readiness().ready);
+                WorkArgs { name, log: Arc::clone(&log), habits: Habits::default() }
+            });
+            SupervisorSpec::new(Strategy::OneForOne).child(ChildPolicy::default(), part)
         }
     };
     let spec = SupervisorSpec::new(Strategy::OneForOne)
-        .supervisor(ChildPolicy::default(), SpawnSpec::new("a"), channel("first", &cells[0]))
-        .supervisor(ChildPolicy::default(), SpawnSpec::new("b"), channel("second", &cells[1]));
-    let health = Health::new(Inspector::new(Arc::clone(rig.directory()))).group(
-        "channels",
-        "root",
-        Needs::Any,
-    );
+        .supervisor(ChildPolicy::default(), SpawnSpec::new("a"), channel("first"))
+        .supervisor(ChildPolicy::default(), SpawnSpec::new("b"), channel("second"));
     let root = rig.root(spec).await;
     while !health.readiness().ready {
         tokio::task::yield_now().await;
     }
-    for (path, cell) in ["root/a/first", "root/b/second"].iter().zip(cells) {
-        assert!(rig.directory().find(path).is_some(), "{path}");
-        ping(&Address::new(cell)).await;
-    }
+    assert_eq!(*early.lock(), [false, false]);
     rig.finish(&root).await;
 }
 

@@ -6,6 +6,7 @@ use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::ProviderMsg;
 use rookery_messages::session::SessionMsg;
 use rookery_messages::store::{Claim, ClaimOutcome, StoredMessage};
+use rookery_messages::tree::ActorStatus;
 use rookery_messages::turn::TurnClaim;
 
 use super::*;
@@ -132,7 +133,8 @@ async fn a_second_turn_of_a_conversation_is_counted_as_a_violation_and_does_not_
     let tolerated = Tolerate::on_this_thread();
     let again = rig.claim().await;
     session.send(SessionMsg::Claimed(Ok(ClaimOutcome::Turn(again)))).await.unwrap();
-    while tolerated.seen(Invariant::I3) == 0 {
+    let entry = rig.spawner.directory().find("session").unwrap();
+    while tolerated.seen(Invariant::I3) == 0 || entry.status() == ActorStatus::Busy {
         tokio::task::yield_now().await;
     }
     assert_eq!(rig.spawner.directory().of_kind("turn").len(), 1);
