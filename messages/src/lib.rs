@@ -12,6 +12,7 @@ pub mod child;
 pub mod envelope;
 pub mod event;
 pub mod exit;
+pub mod hook;
 pub mod ids;
 pub mod invariant;
 pub mod journal;

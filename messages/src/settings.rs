@@ -2,6 +2,9 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+mod hooks;
+mod loops;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +14,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
+
+pub use hooks::HookSettings;
+pub use loops::LoopDetection;
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
@@ -83,6 +89,8 @@ pub struct Settings {
     pub risk_profiles: BTreeMap<String, RiskProfile>,
     /// How turns run, by profile name.
     pub runtime_profiles: BTreeMap<String, RuntimeProfile>,
+    /// Hooks outside the process, by name.
+    pub hooks: BTreeMap<String, HookSettings>,
     /// Channels, by platform, then alias.
     pub channels: ChannelSettings,
 }
@@ -101,6 +109,7 @@ impl Default for Settings {
             agents: BTreeMap::new(),
             risk_profiles: BTreeMap::new(),
             runtime_profiles: BTreeMap::new(),
+            hooks: BTreeMap::new(),
             channels: ChannelSettings::default(),
         }
     }
@@ -322,6 +331,9 @@ pub struct AgentSettings {
     /// What it is told first.
     #[serde(default)]
     pub system_prompt: Option<String>,
+    /// The hooks of its turns, in the order they are asked.
+    #[serde(default)]
+    pub hooks: Vec<String>,
     /// Where approvals of turns without a way to ask go: `admin`.
     #[serde(default)]
     pub approval_route: Option<String>,
@@ -395,6 +407,8 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// When a turn that gets nowhere is told so, held up and ended.
+    pub loop_detection: LoopDetection,
 }
 
 impl Default for RuntimeProfile {
@@ -409,6 +423,7 @@ impl Default for RuntimeProfile {
             duplicate_exempt: Vec::new(),
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            loop_detection: LoopDetection::default(),
         }
     }
 }

@@ -33,6 +33,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc};
 
 use super::*;
+use crate::hook::Hooks;
 use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
 use crate::observe::{
     EventHub, HubItem, ObserverActor, ObserverArgs, ObserverHandle, Subscription,
@@ -43,7 +44,7 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
-use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use crate::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
 
 mod doubles;
 mod engine;
@@ -119,6 +120,9 @@ impl Rig {
             }]),
             tools: Arc::new(tools),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
+            narrowing: Narrowing::default(),
+            channels: Arc::default(),
+            hooks: Hooks::default(),
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,

@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod collector;
 pub mod process;
 pub mod registry;
+pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod truncate;

@@ -12,6 +12,8 @@ use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
 
+use super::narrowing::Narrowing;
+use crate::hook::Hooks;
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
@@ -30,6 +32,12 @@ pub struct AgentBundle {
     pub tools: Arc<Registry>,
     /// What they may do.
     pub gate: Gate,
+    /// What this run may use of them (T2).
+    pub narrowing: Narrowing,
+    /// Its own channels: where its tools may deliver.
+    pub channels: Arc<[ChannelId]>,
+    /// Who is asked before and after its calls.
+    pub hooks: Hooks,
     /// How its turns run.
     pub runtime: RuntimeProfile,
     /// What it is told first.
@@ -41,7 +49,12 @@ pub struct AgentBundle {
 impl AgentBundle {
     /// What the model is shown: admitted tools only, in a stable order, schemas shared (T4, T5).
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        self.tools.specs(|name| self.gate.admits(name))
+        self.tools.specs(|name| self.gate.admits(name) && self.narrowing.admits(name))
+    }
+
+    /// The same agent for a run that may use less.
+    pub fn narrowed(&self, narrowing: &Narrowing) -> Self {
+        Self { narrowing: self.narrowing.and(narrowing), ..self.clone() }
     }
 }
 

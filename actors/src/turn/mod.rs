@@ -2,7 +2,9 @@
 
 mod actor;
 mod bundle;
+pub mod loops;
 pub mod machine;
+mod narrowing;
 mod prepare;
 pub mod recover;
 mod relay;
@@ -10,5 +12,6 @@ pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
 pub use bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
+pub use narrowing::Narrowing;
 pub use prepare::Judge;
 pub use relay::remainder;

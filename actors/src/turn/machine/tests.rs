@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Risk};
-use rookery_messages::chat::Arguments;
+use rookery_messages::chat::{Arguments, ToolCall};
 use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::{ModelError, ModelErrorClass};
@@ -17,6 +17,7 @@ use rookery_messages::turn::{CallState, Outcome};
 use uuid::Uuid;
 
 use super::*;
+use crate::turn::loops::Level;
 use crate::turn::recover::Resume;
 
 struct Fixed(AtomicU64);
@@ -130,6 +131,7 @@ struct Told {
     commits: Vec<TurnCommit>,
     announced: Vec<TurnFinish>,
     left: usize,
+    circles: Vec<Level>,
     steps: usize,
 }
 
@@ -185,7 +187,7 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 Effect::Judge { calls, .. } => {
                     let judged = calls
                         .into_iter()
-                        .map(|call| {
+                        .map(|OpenCall { call, .. }| {
                             let pick =
                                 script.verdicts.get(picks.0 % script.verdicts.len()).copied();
                             picks.0 += 1;
@@ -195,7 +197,8 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                                 _ => Verdict::Run(Authority::Policy),
                             };
                             let effects = Effects::Once;
-                            JudgedCall { call, tool: "tool".into(), effects, verdict }
+                            let (tool, arguments) = ("tool".into(), None);
+                            JudgedCall { call, tool, arguments, effects, verdict }
                         })
                         .collect();
                     queue.push_back(Input::Judged(judged));
@@ -240,6 +243,7 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 }
                 Effect::Announce(finish) => told.announced.push(*finish),
                 Effect::Leave => told.left += 1,
+                Effect::Circling(found) => told.circles.push(found.level),
                 Effect::StopApprovals(_) | Effect::Tell(_) | Effect::HintSenders(_) => {}
                 Effect::Broken(error) => panic!("broken: {error}"),
             }
@@ -383,6 +387,7 @@ fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() 
     let judged = calls(2, 1).into_iter().map(|call| JudgedCall {
         call,
         tool: "tool".into(),
+        arguments: None,
         effects: Effects::Once,
         verdict: Verdict::Run(Authority::Policy),
     });
