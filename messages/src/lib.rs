@@ -18,6 +18,7 @@ pub mod invariant;
 pub mod journal;
 pub mod model;
 pub mod observe;
+pub mod progress;
 pub mod session;
 pub mod settings;
 pub mod store;

@@ -51,6 +51,7 @@ mod engine;
 mod observed;
 mod orders;
 mod pieces;
+mod preparing;
 
 use self::doubles::*;
 
@@ -74,6 +75,15 @@ struct Rig {
 
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
+        Self::with(profile, runtime, Hooks::default(), Narrowing::default()).await
+    }
+
+    async fn with(
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        hooks: Hooks,
+        narrowing: Narrowing,
+    ) -> Self {
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
         let world = system_world();
@@ -120,9 +130,9 @@ impl Rig {
             }]),
             tools: Arc::new(tools),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
-            narrowing: Narrowing::default(),
+            narrowing,
             channels: Arc::default(),
-            hooks: Hooks::default(),
+            hooks,
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,

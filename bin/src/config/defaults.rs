@@ -86,6 +86,7 @@ fn fill_agents(settings: &mut Settings) {
                 workspace: None,
                 channels: Vec::new(),
                 system_prompt: None,
+                hooks: Vec::new(),
                 approval_route: None,
             },
         );
