@@ -328,11 +328,37 @@ async fn a_models_own_approval_is_taken_out_and_arguments_are_held_to_the_schema
     let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
     assert_eq!(events.end().await.0, Outcome::Answered);
     assert_eq!(states(&rig.record(turn).await), [CallState::Succeeded, CallState::Failed]);
-    assert_eq!(shown(&events)[0].1, json!({ "do": "a" }));
+    let ran = shown(&events).into_iter().find(|(_, arguments)| arguments["do"] == "a").unwrap();
+    assert_eq!(ran.1, json!({ "do": "a" }));
     let refused = &rig.last_results()[1];
     assert!(refused.starts_with(text::INVALID_ARGUMENTS_PREFIX), "{refused}");
     assert!(refused.contains("field `do`"), "{refused}");
     assert_eq!(*rig.runs.lock(), ["a"]);
+    rig.quiet().await;
+}
+
+// V-I20, T25
+#[tokio::test]
+async fn a_secret_among_the_arguments_runs_and_is_shown_to_nobody() {
+    let rig = Rig::plain().await;
+    let secret = json!({ "do": "hunter2", "password": "hunter2", "in": { "api_key": "hunter2" } });
+    let secret_only = json!({ "password": "hunter2", "in": { "api_key": "hunter2" } });
+    rig.script([asks(&[("read", secret_only), ("read", secret)]), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    events.end().await;
+    let told = rig.observed(turn).await;
+    let closed = json!({ "password": "[redacted]", "in": { "api_key": "[redacted]" } });
+    assert_eq!(shown(&events)[0].1, closed);
+    let observed = told.iter().filter_map(|seen| match seen {
+        Observation::ToolCallStart { arguments, .. } | Observation::ToolCall { arguments, .. } => {
+            Some(arguments)
+        }
+        _ => None,
+    });
+    let open =
+        observed.filter(|arguments| arguments.to_string().contains(r#""password":"hunter2"#));
+    assert_eq!(open.count(), 0);
+    assert!(rig.runs.lock().contains(&"hunter2".to_owned()), "the tool itself gets them");
     rig.quiet().await;
 }
 

@@ -44,3 +44,42 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Environment, load_text};
+
+    fn faults(text: &str) -> String {
+        let read = load_text(None, text, &Environment::default());
+        read.err().map(|errors| errors.lines().join("\n")).unwrap_or_default()
+    }
+
+    const AGENT: &str = "[providers.main]\nkind = 'demo'\n[agents.home]\nprovider = 'main'\n";
+
+    #[test]
+    fn a_hook_must_be_complete_and_some_agents() {
+        for (lines, word) in [
+            ("command = ['x']", ""),
+            ("url = 'http://127.0.0.1:1/hook'\ntoken = 'a-token'\ntools = ['shell']", ""),
+            ("", "either `command` or `url`"),
+            ("command = ['x']\nurl = 'http://x'", "either `command` or `url`"),
+            ("command = []", "names no program"),
+            ("url = 'ftp://x'", "hooks.h.url"),
+            ("command = ['x']\ntoken = 'a-token'", "hooks.h.token"),
+            ("command = ['x']\ntimeout_ms = 0", "hooks.h.timeout_ms"),
+        ] {
+            let hook = format!("[hooks.h]\nevent = 'after_tool_call'\n{lines}");
+            let found = faults(&format!("{AGENT}hooks = ['h']\n{hook}"));
+            assert!(
+                found.contains(word) && found.is_empty() == word.is_empty(),
+                "{lines}: {found}"
+            );
+            assert!(faults(&format!("{AGENT}{hook}")).contains("is no agent's"));
+        }
+        let unknown = faults(&format!("{AGENT}hooks = ['g']"));
+        assert!(unknown.contains("there is no hook `g`"), "{unknown}");
+        let loops = "[runtime_profiles.default.loop_detection]\nrepeats = 1\nwindow = 0";
+        let loops = faults(loops);
+        assert!(loops.contains("loop_detection.repeats") && loops.contains("window"), "{loops}");
+    }
+}
