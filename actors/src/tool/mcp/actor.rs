@@ -395,7 +395,8 @@ impl Server {
                 self.perform(ctx, step);
             }
             Err(error) if ready => {
-                let (server, error) = (self.args.link.server(), self.args.redactor.clean(&error.to_string()));
+                let (server, error) =
+                    (self.args.link.server(), self.args.redactor.clean(&error.to_string()));
                 tracing::warn!(server, error, "the changed list of tools could not be read");
                 let step = self.listing.ended(self.tools, self.tools);
                 self.perform(ctx, step);

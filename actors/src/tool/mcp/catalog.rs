@@ -34,7 +34,11 @@ pub(super) struct Terms {
 pub(super) fn tools(link: &Arc<Link>, terms: &Terms, listed: Vec<ToolInfo>) -> Arc<[Arc<McpTool>]> {
     let server = link.server();
     if listed.len() > MOST_TOOLS {
-        tracing::warn!(server, listed = listed.len(), "only the first {MOST_TOOLS} tools are taken");
+        tracing::warn!(
+            server,
+            listed = listed.len(),
+            "only the first {MOST_TOOLS} tools are taken"
+        );
     }
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();

@@ -87,12 +87,8 @@ impl fmt::Debug for Link {
 impl Link {
     /// For a server whose actor is reached there.
     pub fn new(server: impl Into<String>, actor: Address<McpMsg>) -> Arc<Self> {
-        let shown = Shown {
-            status: Status::Connecting,
-            live: None,
-            tools: Arc::default(),
-            settled: false,
-        };
+        let shown =
+            Shown { status: Status::Connecting, live: None, tools: Arc::default(), settled: false };
         Arc::new(Self {
             server: server.into(),
             shown: watch::Sender::new(shown),

@@ -37,4 +37,5 @@ pub use sdk::{HttpTarget, SdkConnector, StdioTarget, Target};
 pub use search::{SEARCH_TOOL, Stub, activated_by, stub_section};
 pub use tool::McpTool;
 
+pub(crate) use names::SEPARATOR;
 pub(crate) use search::{Activation, ToolSearch};

@@ -65,11 +65,8 @@ fn hashed(server: &str, tool: &str, number: u32) -> String {
     hash.update(number.to_be_bytes());
     let digest = hash.finalize();
     let kept = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
-    let mut name: String = format!("{server}{SEPARATOR}{tool}")
-        .chars()
-        .map(kept)
-        .take(MAX - HASH - 1)
-        .collect();
+    let mut name: String =
+        format!("{server}{SEPARATOR}{tool}").chars().map(kept).take(MAX - HASH - 1).collect();
     name.push('_');
     for byte in digest.iter().take(HASH / 2) {
         // Writing to a text can't fail.

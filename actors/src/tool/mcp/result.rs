@@ -2,8 +2,8 @@
 //! (A108).
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use rookery_messages::tool::{ToolContext, ToolResult, head};
 
 use super::artifact::{extension, keep};
@@ -197,8 +197,7 @@ mod tests {
         std::fs::create_dir(&outside).unwrap();
         std::os::unix::fs::symlink(&outside, inside.join("artifacts")).unwrap();
         let (cx, _) = context(&inside, &[]);
-        let output =
-            CallOutput { parts: vec![bytes("image", b"x", "image/png")], is_error: false };
+        let output = CallOutput { parts: vec![bytes("image", b"x", "image/png")], is_error: false };
         let result = rendered(output, "s", &cx).await;
         assert!(result.output.contains("not kept: "), "{}", result.output);
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);

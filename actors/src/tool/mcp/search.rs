@@ -111,10 +111,10 @@ impl<A: Activation> ToolSearch<A> {
         let Some(turn) = self.turn.upgrade() else {
             return ToolResult::failed(text::INTERRUPTED_RUNNING);
         };
-        let limit = arguments.get("max_results").and_then(Value::as_u64).map_or(
-            DEFAULT_LIMIT,
-            |limit| usize::try_from(limit).unwrap_or(MAX_LIMIT).clamp(1, MAX_LIMIT),
-        );
+        let limit =
+            arguments.get("max_results").and_then(Value::as_u64).map_or(DEFAULT_LIMIT, |limit| {
+                usize::try_from(limit).unwrap_or(MAX_LIMIT).clamp(1, MAX_LIMIT)
+            });
         let stubs = turn.findable();
         let (found, missing) = match query.strip_prefix(SELECT) {
             Some(names) => selected(&stubs, names),
@@ -264,7 +264,8 @@ mod tests {
     // V-D9
     #[test]
     fn the_prompt_lists_names_and_how_to_activate_them_or_says_nothing() {
-        let section = stub_section(&[stub("a__x", "Does x.\nAnd more."), stub("b__y", "")]).unwrap();
+        let section =
+            stub_section(&[stub("a__x", "Does x.\nAnd more."), stub("b__y", "")]).unwrap();
         assert!(section.contains(SEARCH_TOOL) && section.contains(SELECT), "{section}");
         assert!(section.ends_with("\n- a__x: Does x.\n- b__y: "), "{section}");
         assert_eq!(stub_section(&[]), None);
@@ -344,7 +345,8 @@ mod tests {
             output: None,
             same_as: None,
         };
-        let finished = |call, state| JournalKind::CallFinished { call, state, output: output.clone() };
+        let finished =
+            |call, state| JournalKind::CallFinished { call, state, output: output.clone() };
         let journal = |kinds: Vec<JournalKind>| -> Vec<JournalEntry> {
             let entry = |(seq, kind)| JournalEntry { attempt: 1, seq, kind };
             (0..).zip(kinds).map(entry).collect()

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
-use rookery_messages::tool::{CallEffects, Effects, Tool, ToolContext, ToolResult, ToolSpec, head, text};
+use rookery_messages::tool::{
+    CallEffects, Effects, Tool, ToolContext, ToolResult, ToolSpec, head, text,
+};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
