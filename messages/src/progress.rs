@@ -11,8 +11,8 @@ pub const HINT_CHARS: usize = 60;
 /// Longest error, in characters.
 pub const ERROR_CHARS: usize = 200;
 
-/// The arguments that say most of a call: of a shell, of tools on files, of a delegation.
-const TELLING: [&str; 4] = ["command", "path", "task", "prompt"];
+/// The arguments that say most of a call: of a shell, of tools on files, of a delegation, of a search.
+const TELLING: [&str; 6] = ["command", "path", "task", "prompt", "pattern", "url"];
 
 /// A call's line as it begins: the tool, and one hint at what it is about.
 pub fn started(tool: &str, arguments: &Value) -> String {

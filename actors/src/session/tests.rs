@@ -129,6 +129,7 @@ impl Rig {
                 max_attempts: 2,
             }]),
             tools: Arc::new(tools),
+            mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
             narrowing,
             channels: Arc::default(),

@@ -10,7 +10,7 @@ use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::StoreError;
-use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
+use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use super::narrowing::Narrowing;
 use crate::hook::Hooks;
@@ -19,6 +19,7 @@ use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::mcp::McpGrant;
 use crate::tool::registry::Registry;
 
 /// One agent, resolved.
@@ -28,8 +29,10 @@ pub struct AgentBundle {
     pub name: AgentName,
     /// The provider profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
-    /// Its tools.
+    /// Its built-in tools.
     pub tools: Arc<Registry>,
+    /// The MCP tools it is granted.
+    pub mcp: Arc<McpGrant>,
     /// What they may do.
     pub gate: Gate,
     /// What this run may use of them (T2).
@@ -47,9 +50,9 @@ pub struct AgentBundle {
 }
 
 impl AgentBundle {
-    /// What the model is shown: admitted tools only, in a stable order, schemas shared (T4, T5).
-    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        self.tools.specs(|name| self.gate.admits(name) && self.narrowing.admits(name))
+    /// Whether policy and this run leave a tool, by its resolved name (T2, T5).
+    pub fn admits(&self, tool: &str) -> bool {
+        self.gate.admits(tool) && self.narrowing.admits(tool)
     }
 
     /// The same agent for a run that may use less.

@@ -8,6 +8,7 @@ mod narrowing;
 mod prepare;
 pub mod recover;
 mod relay;
+mod tools;
 pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
@@ -15,3 +16,4 @@ pub use bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 pub use narrowing::Narrowing;
 pub use prepare::Judge;
 pub use relay::remainder;
+pub use tools::TurnTools;

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 
 use super::bundle::{AgentBundle, ChannelFacts, TurnDeps};
 use super::machine::{OpenCall, settle};
+use super::tools::TurnTools;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::{arguments_hash, canonical_arguments};
 use crate::policy::gate::{Access, CallToJudge};
@@ -36,6 +37,8 @@ pub struct Judge {
     pub deps: Arc<TurnDeps>,
     /// The agent.
     pub bundle: Arc<AgentBundle>,
+    /// Its tools in this model step.
+    pub tools: Arc<TurnTools>,
     /// The channel.
     pub channel: ChannelFacts,
     /// The turn.
@@ -59,6 +62,7 @@ pub struct Judge {
 impl Judge {
     /// Judges the calls of one response, in order.
     pub async fn judge(&self, calls: Vec<OpenCall>, finish: &FinishReason) -> Vec<JudgedCall> {
+        self.tools.settled(calls.iter().map(OpenCall::name)).await;
         let mut twins = Twins::default();
         let mut judged = Vec::with_capacity(calls.len());
         let last = calls.len().saturating_sub(1);

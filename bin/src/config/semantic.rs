@@ -2,6 +2,7 @@
 
 mod channels;
 mod hooks;
+mod mcp;
 mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     check_agents(settings, &mut found);
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);
+    mcp::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors
 }
@@ -51,6 +53,7 @@ fn check_names(settings: &Settings, found: &mut Findings<'_>) {
         ("risk_profiles", settings.risk_profiles.keys().collect()),
         ("runtime_profiles", settings.runtime_profiles.keys().collect()),
         ("hooks", settings.hooks.keys().collect()),
+        ("mcp_bundles", settings.mcp_bundles.keys().collect()),
     ];
     let plain = |name: &str| {
         (1..=64).contains(&name.len())

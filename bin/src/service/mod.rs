@@ -3,8 +3,10 @@
 mod hooks;
 mod plan;
 mod stopping;
+mod toolbox;
 
 pub(crate) use plan::{gate, workspace};
+pub(crate) use toolbox::granted;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -42,6 +42,7 @@ use rookery_supervisors::inspect::Inspector;
 use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
 use super::hooks;
+use super::toolbox::{self, Links};
 
 /// What an agent is told if its settings don't say.
 const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rookery. Use the tools you are offered when they \
@@ -91,7 +92,12 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     } = parts;
     let owners = owners(&settings);
     let channel_ids: Vec<ChannelId> = owners.keys().cloned().collect();
-    let cells = Cells::new(settings.providers.keys().map(String::as_str), &channel_ids);
+    let cells = Cells::new(
+        settings.providers.keys().map(String::as_str),
+        toolbox::enabled(&settings).map(|(name, _)| name),
+        &channel_ids,
+    );
+    let links = toolbox::links(&settings, &cells);
     let store = cells.store_client();
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
@@ -105,7 +111,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .agents
         .iter()
         .map(|(name, agent)| {
-            let mut bundle = bundle(&settings, name, agent, &own_files, &tools, &cells)?;
+            let mut bundle = bundle(&settings, name, agent, &own_files, &tools, &cells, &links)?;
             let outside = hooks::of_agent(&settings, agent, &redactor)?;
             bundle.hooks = Hooks::new(hooks.iter().cloned().chain(outside));
             Ok((AgentName::new(name), Arc::new(bundle)))
@@ -115,7 +121,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         store: store.clone(),
         hub: Arc::clone(&hub),
         observer: observer.clone(),
-        redactor,
+        redactor: Arc::clone(&redactor),
         agents,
         channels: channel_ids.iter().map(|id| (id.clone(), facts(&settings, id, &cells))).collect(),
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
@@ -171,8 +177,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             observer: observer.clone(),
             feed: Arc::clone(&feed),
             panics: Arc::clone(&panics),
+            mcp: links.values().cloned().collect(),
         },
     );
+    let mcp = toolbox::plan(&settings, &links, &store, &world, &redactor, &metrics);
     let observer_args =
         ObserverArgs { sinks: vec![metrics.clone(), Arc::new(LogObserver), feed], panics };
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
@@ -199,7 +207,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .collect(),
             observer,
             world: world.clone(),
-            probes: probes(health(inspector), metrics),
+            probes: probes(health(inspector, &links), metrics),
             tokens,
             extra: vec![admin_routes],
             settings,
@@ -210,6 +218,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         store: opener(opened, world),
         observer: observer_args,
         providers,
+        mcp,
         channels,
         sessions: RouterArgs { deps },
         gateway,
@@ -291,6 +300,7 @@ fn bundle(
     own_files: &[PathBuf],
     tools: &Arc<Registry>,
     cells: &Cells,
+    links: &Links,
 ) -> Result<AgentBundle, String> {
     let workspace = workspace(name, agent);
     std::fs::create_dir_all(&workspace).map_err(|error| {
@@ -304,6 +314,7 @@ fn bundle(
         name: AgentName::new(name),
         chain: chain(settings, &agent.provider, cells),
         tools: Arc::clone(tools),
+        mcp: Arc::new(toolbox::grant(settings, agent, links)),
         gate: gate(settings, profile, workspace, own_files),
         narrowing: Narrowing::default(),
         channels: agent.channels.iter().map(ChannelId::new).collect(),
@@ -330,6 +341,7 @@ pub(crate) fn gate(
     workspace: PathBuf,
     own_files: &[PathBuf],
 ) -> Gate {
+    let profile = toolbox::named(settings, profile);
     let mut own: Vec<PathBuf> = own_files.to_vec();
     own.push(settings.data_dir.clone());
     let database = super::store_path(settings);
@@ -392,7 +404,9 @@ fn secrets<'a>(settings: &'a Settings, admin: Option<&'a Secret>) -> Vec<&'a str
     let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
     let webhooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
     let hooks = settings.hooks.values().filter_map(|hook| hook.token.as_ref());
-    keys.chain(tokens).chain(webhooks).chain(hooks).chain(admin).map(Secret::expose).collect()
+    let mcp = toolbox::secrets(settings);
+    let channels = webhooks.chain(hooks).chain(mcp);
+    keys.chain(tokens).chain(channels).chain(admin).map(Secret::expose).collect()
 }
 
 fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known {
@@ -403,9 +417,13 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     }
 }
 
-fn health(inspector: Inspector) -> Arc<Health> {
+fn health(inspector: Inspector, links: &Links) -> Arc<Health> {
+    let health = links.values().fold(Health::new(inspector), |health, link| {
+        let (name, link) = (format!("mcp/{}", link.server()), Arc::clone(link));
+        health.shown(name, Arc::new(move || link.trouble().map_or(Ok(()), Err)))
+    });
     Arc::new(
-        Health::new(inspector)
+        health
             .actor("store", "root/store")
             .actor("sessions", "root/service/sessions")
             .actor("gateway", "root/service/gateway")

@@ -25,6 +25,13 @@ pub struct OpenCall {
     pub prepared: Option<(String, Map<String, Value>)>,
 }
 
+impl OpenCall {
+    /// The tool's name, as resolved by a former attempt or as the model wrote it.
+    pub fn name(&self) -> &str {
+        self.prepared.as_ref().map_or(&self.call.name, |(name, _)| name)
+    }
+}
+
 /// A call of the round in work.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RoundCall {

@@ -87,12 +87,8 @@ impl Judge {
     /// What the hooks leave of a call. Its name is resolved again after each rewrite (V-G2).
     async fn hooked(&self, call: HookedCall) -> Result<Draft, Refused> {
         let asked = call.tool.clone();
-        let resolve = |name: &str| {
-            self.bundle
-                .tools
-                .resolve(name)
-                .map_or_else(|| name.to_owned(), |(own, _)| own.to_owned())
-        };
+        let resolve =
+            |name: &str| self.tools.resolve(name).map_or_else(|| name.to_owned(), |(own, _)| own);
         match self.bundle.hooks.before_tool_call(&self.voice, call, resolve).await {
             Ok(HookedCall { tool, arguments, .. }) => {
                 let (name, tool) = self.resolve(&tool)?;
@@ -116,12 +112,7 @@ impl Judge {
     }
 
     fn resolve(&self, name: &str) -> Result<(String, Arc<dyn Tool>), Refused> {
-        match self.bundle.tools.resolve(name) {
-            Some((own, tool)) => Ok((own.to_owned(), Arc::clone(tool))),
-            None => {
-                let output = format!("{}{name}", text::UNKNOWN_TOOL_PREFIX);
-                Err(Refused::new(name, CallState::Failed, output))
-            }
-        }
+        let unknown = || Refused::new(name, CallState::Failed, self.tools.unknown(name));
+        self.tools.resolve(name).ok_or_else(unknown)
     }
 }
