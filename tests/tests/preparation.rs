@@ -91,10 +91,13 @@ async fn without_its_hooks_word_no_call_runs() {
     }
 }
 
+/// The `Authorization` header and the question of each request.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
 /// A hook's server: keeps what it is asked, answers as told.
 struct Hook {
     url: String,
-    asked: Arc<Mutex<Vec<(String, Value)>>>,
+    asked: Asked,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -108,7 +111,7 @@ type Answer = fn(&Value) -> Value;
 
 impl Hook {
     async fn start(answer: Answer) -> Self {
-        let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let asked = Asked::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let app = Router::new().route("/hook", post(take)).with_state((answer, Arc::clone(&asked)));
@@ -123,7 +126,7 @@ impl Hook {
     }
 }
 
-type Shared = (Answer, Arc<Mutex<Vec<(String, Value)>>>);
+type Shared = (Answer, Asked);
 
 async fn take(
     State((answer, asked)): State<Shared>,

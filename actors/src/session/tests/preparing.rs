@@ -11,13 +11,16 @@ use super::*;
 type Judge = fn(&HookedCall) -> Result<CallDecision, HookError>;
 type Edit = fn(&mut Vec<ChatMessage>) -> ModelDecision;
 
+/// Calls that a hook was shown after they ran.
+type Log = Arc<Mutex<Vec<(String, CallState)>>>;
+
 /// A hook of the process: each part does something, or isn't there.
 #[derive(Default)]
 struct Own {
     name: &'static str,
     before: Option<Judge>,
     model: Option<Edit>,
-    after: Option<Arc<Mutex<Vec<(String, CallState)>>>>,
+    after: Option<Log>,
 }
 
 impl Hook for Own {
@@ -287,7 +290,7 @@ async fn a_stop_does_not_wait_for_a_hook() {
 // T19
 #[tokio::test]
 async fn hooks_after_a_call_see_what_ran_as_it_ran_and_nothing_else() {
-    let log: Arc<Mutex<Vec<(String, CallState)>>> = Arc::default();
+    let log = Log::default();
     let rewrite: Judge = |call| match does(call) {
         "old" => Ok(CallDecision::Rewrite {
             tool: "read".into(),
@@ -484,9 +487,7 @@ async fn a_call_that_is_asked_for_for_ever_is_approved_four_times_at_most() {
     assert_eq!(verdicts, [("repeat", "warn"), ("repeat", "block"), ("repeat", "break")]);
     let notices = events.kinds().iter().filter(|kind| **kind == "notice").count();
     assert_eq!(notices, 3);
-    let requests = rig.provider.requests.lock();
-    let last = requests.last().unwrap().messages.last().unwrap().text().to_owned();
-    assert!(last.contains("will not be run"), "{last}");
-    drop(requests);
+    let last = rig.provider.requests.lock().last().unwrap().messages.last().cloned().unwrap();
+    assert!(last.text().contains("will not be run"), "{last:?}");
     rig.quiet().await;
 }

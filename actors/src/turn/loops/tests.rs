@@ -155,7 +155,7 @@ fn from_the_second_verdict_on_the_call_that_would_go_on_is_refused_and_no_other(
     let refuses = |loops: &Loops, seen: &Seen| loops.refusal(&seen.call).is_some();
     for n in 1..=4 {
         assert!(!refuses(&watched, &poll), "{n}");
-        watched.round(&[poll.clone()]);
+        watched.round(std::slice::from_ref(&poll));
     }
     let other = seen("poll", json!({ "h": 2 }), "");
     assert!(refuses(&watched, &poll) && !refuses(&watched, &other));
@@ -167,7 +167,7 @@ fn from_the_second_verdict_on_the_call_that_would_go_on_is_refused_and_no_other(
     assert_eq!((found.level, found.times), (Level::Break, 5));
     let mut turned = loops();
     for _ in 0..4 {
-        turned.round(&[poll.clone()]);
+        turned.round(std::slice::from_ref(&poll));
     }
     turned.round(&[other]);
     assert!(!refuses(&turned, &poll), "it did something else");
