@@ -89,10 +89,8 @@ impl Arguments {
     /// From the text a model streamed. Nothing, or only white space, is `{}` (A031). An object that was
     /// encoded more than once is unwrapped; the texts in it stay as they are (V-F13).
     pub fn parse(raw: &str) -> Self {
-        let invalid = |error: String| Self::Invalid {
-            raw: crate::tool::head(raw, 2_000).to_owned(),
-            error,
-        };
+        let invalid =
+            |error: String| Self::Invalid { raw: crate::tool::head(raw, 2_000).to_owned(), error };
         let mut text = std::borrow::Cow::Borrowed(raw);
         for _ in 0..Self::MAX_ENCODED {
             if text.trim().is_empty() {
