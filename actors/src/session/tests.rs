@@ -119,6 +119,7 @@ impl Rig {
                 tool_mode: ToolMode::Native,
             }]),
             tools: Arc::new(tools),
+            mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
             runtime,
             system_prompt: "You are Rookery.".into(),
