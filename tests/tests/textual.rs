@@ -249,3 +249,39 @@ async fn ordinary_json_and_examples_reach_the_person_unchanged() {
     }
     world.finish().await;
 }
+
+// T8
+#[tokio::test]
+async fn a_call_written_both_ways_runs_once_and_a_broken_one_beside_a_native_one_is_dropped() {
+    let world = World::start(program!(), Config::new()).await;
+    for (key, said) in [("both", CALL), ("broken", BROKEN)] {
+        let native = Call::shell("echo made");
+        let reply = Reply::stream().delta(said).ask([native]).complete("tool_calls");
+        world.model.script(key, [reply, Reply::text("done")]);
+        let turn = world.api.say(key, key).await;
+        assert_eq!((turn.text(), turn.call_states()), ("done", vec!["succeeded"]), "{key}");
+        assert!(!format!("{:?}", world.api.transcript(key).await).contains("<tool_call"), "{key}");
+    }
+    world.model.assert_well_formed();
+    world.finish().await;
+}
+
+// V-N1, V-F23, I5
+#[tokio::test]
+async fn a_kill_while_a_textual_call_runs_is_gone_on_from_like_any_other() {
+    let mut world = World::start(program!(), Config::new()).await;
+    let command = "touch up; while [ ! -e textual.go ]; do sleep 0.02; done";
+    let call = json!({"name": "shell", "arguments": {"command": command}});
+    let said = format!("Waiting. <tool_call>{call}</tool_call>");
+    world.model.script("go", [drip(&said), Reply::text("done")]);
+    let id = world.api.tell("c", "go").await;
+    world.file("up").await;
+    world.crash().await;
+    let turn = world.api.ended(&id).await;
+    assert_eq!((turn.text(), turn.call_states()), ("done", vec!["unknown"]), "{turn:?}");
+    assert_eq!(world.model.count(), 2);
+    let results = result_texts(&world.model.last_request());
+    assert_eq!(results, [text::OUTCOME_UNKNOWN]);
+    world.model.assert_well_formed();
+    world.finish().await;
+}
