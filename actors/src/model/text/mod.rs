@@ -2,7 +2,7 @@
 //! instead (T8). Seven forms are known; each module below says which of them it reads.
 //!
 //! [`ReplyReader`] takes a reply piece by piece and gives back what may be shown at once. Think blocks go
-//! first; then the [`guard`] holds back whatever may be the start of a call until that is decided. Every
+//! first; then the guard holds back whatever may be the start of a call until that is decided. Every
 //! decision depends on the text alone, never on where the pieces were cut, so that reading a whole text
 //! and reading it in pieces is the same thing: there is no second parser to agree with.
 //!
