@@ -14,7 +14,6 @@ use rookery_messages::tool::{ToolSpec, text};
 use serde_json::{Value, json};
 
 /// The same request without native tools. Deterministic.
-
 pub fn as_text(request: &ModelRequest) -> ModelRequest {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     let instructions = instructions(&request.tools);
