@@ -6,6 +6,7 @@
 
 mod circles;
 mod finish;
+mod reject;
 mod round;
 mod stop;
 
@@ -271,7 +272,9 @@ impl Machine {
 
     fn call_model(&mut self, world: &World) -> Vec<Effect> {
         let cap = self.facts.runtime.max_tool_iterations;
-        if self.iteration >= cap && !self.summarising {
+        // Replies that could not be read have a limit of their own.
+        let rounds = self.iteration.saturating_sub(self.rejections());
+        if rounds >= cap && !self.summarising {
             return self.cap_reached(world);
         }
         self.iteration += 1;
@@ -286,6 +289,9 @@ impl Machine {
         self.usage.add(report.spent);
         match report.end {
             ModelEnd::Completed(response) => self.response(response, world),
+            ModelEnd::Rejected { why, partial, usage } => {
+                self.rejected(&why, &partial, usage, world)
+            }
             ModelEnd::Failed { error, partial } => self.model_failed(&error, &partial, world),
             ModelEnd::Cancelled { hook, reason } => self.hook_cancelled(&hook, &reason, world),
             ModelEnd::Stopped { reason, partial } => {
