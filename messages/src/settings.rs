@@ -13,7 +13,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::channel::QueuePolicy;
 
 mod mcp;
-pub use mcp::{FilterMode, McpBundle, McpServerSettings, McpSettings, ToolFilterGroup};
+pub use mcp::{
+    FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
+    ToolFilterGroup,
+};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]

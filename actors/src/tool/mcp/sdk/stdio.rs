@@ -61,7 +61,8 @@ pub(super) async fn connect(
     let peer = service.peer().clone();
     let server = version(&peer);
     let end = Arc::new(End::default());
-    let session = SdkSession { peer, progress, end: Arc::clone(&end), by_pipe: true };
+    let session =
+        SdkSession { peer, progress, end: Arc::clone(&end), by_pipe: true, authority: None };
     let life = async move {
         let waiting = service.waiting();
         tokio::pin!(waiting);
