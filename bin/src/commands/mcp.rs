@@ -20,6 +20,8 @@ use crate::service::http_target;
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a browser may take to say what it wants: some connect to be quick, and say nothing.
+const SILENCE: Duration = Duration::from_secs(3);
 /// Longest request line of the browser that comes back, in bytes.
 const LONGEST_REQUEST: usize = 16 * 1_024;
 /// What the browser shows then.
@@ -91,9 +93,9 @@ impl Consent for Browser {
                 let mut request = Vec::new();
                 let mut chunk = [0; 4 * 1_024];
                 while !request.contains(&b'\n') && request.len() < LONGEST_REQUEST {
-                    match stream.read(&mut chunk).await {
-                        Ok(0) | Err(_) => break,
-                        Ok(n) => request.extend_from_slice(&chunk[..n]),
+                    match tokio::time::timeout(SILENCE, stream.read(&mut chunk)).await {
+                        Ok(Ok(n @ 1..)) => request.extend_from_slice(&chunk[..n]),
+                        _ => break,
                     }
                 }
                 let request = String::from_utf8_lossy(&request);

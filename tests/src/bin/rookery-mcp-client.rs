@@ -6,8 +6,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails at the place of the fault"
+    clippy::disallowed_methods,
+    reason = "a program of the tests: it fails at the place of the fault, and is no actor"
 )]
 
 use std::sync::Arc;

@@ -287,6 +287,7 @@ fn of_kind(kind: &str, mut out: Map<String, Value>) -> Map<String, Value> {
     } else if !out.contains_key("items") {
         out.insert("items".to_owned(), json!({}));
     }
+    out.remove("type");
     let mut typed = Map::new();
     typed.insert("type".to_owned(), Value::from(kind));
     typed.extend(out);

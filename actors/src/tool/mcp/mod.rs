@@ -20,7 +20,7 @@ mod search;
 mod tool;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -20,6 +20,7 @@ struct Rig {
     link: Arc<Link>,
     script: Arc<Script>,
     actor: ChildHandle,
+    address: Address<McpMsg>,
     _spawner: Spawner,
 }
 
@@ -41,8 +42,8 @@ impl Rig {
             known: Arc::new(|_| {}),
         };
         let spec = SpawnSpec::new("s").mailbox(256).grace(Duration::from_secs(5));
-        let Child { handle, .. } = spawner.spawn::<McpActor>(spec, args).await.unwrap();
-        Self { link, script, actor: handle, _spawner: spawner }
+        let Child { handle, address, .. } = spawner.spawn::<McpActor>(spec, args).await.unwrap();
+        Self { link, script, actor: handle, address, _spawner: spawner }
     }
 
     /// Waits until `wanted` holds. The clock is paused: it goes on when nothing else does.
@@ -133,12 +134,12 @@ async fn a_server_that_answers_neither_a_call_nor_a_ping_is_connected_to_anew() 
         Rig::new([Attempt::Succeeds(Arc::clone(&deaf)), Attempt::Succeeds(session(&[&["x"]]))])
             .await;
     rig.when(|rig| rig.link.status() == Status::Ready).await;
-    rig.link.suspect(1);
+    rig.address.try_send(McpMsg::Suspect { life: 1 }).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((rig.link.status(), rig.tries().len()), (Status::Ready, 1));
     *deaf.deaf.lock() = true;
-    rig.link.suspect(7);
-    rig.link.suspect(1);
+    rig.address.try_send(McpMsg::Suspect { life: 7 }).unwrap();
+    rig.address.try_send(McpMsg::Suspect { life: 1 }).unwrap();
     rig.when(|rig| rig.tries().len() == 2 && rig.link.status() == Status::Ready).await;
     assert!(rig.script.ups.lock()[0].over.is_cancelled());
 }
