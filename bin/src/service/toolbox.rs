@@ -124,7 +124,12 @@ pub(crate) fn http_target(
         tokens: Some(settings.data_dir.join("mcp").join(format!("{name}.json"))),
         consent: None,
     });
-    HttpTarget { url: url.to_owned(), headers: pairs(&server.headers), oauth }
+    HttpTarget {
+        url: url.to_owned(),
+        headers: pairs(&server.headers),
+        oauth,
+        answer_with_defaults: server.answer_with_defaults,
+    }
 }
 
 fn target(
@@ -143,6 +148,7 @@ fn target(
             cwd: server.cwd.clone(),
             ledger: Arc::new(StoredProcesses(store.clone())),
             ids: Arc::clone(&world.ids),
+            answer_with_defaults: server.answer_with_defaults,
         }),
     }
 }

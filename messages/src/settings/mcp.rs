@@ -47,6 +47,10 @@ pub struct McpServerSettings {
     /// What the server says of its tools' effects is believed. Otherwise each call counts as of high risk.
     #[serde(default)]
     pub trust_annotations: bool,
+    /// What it asks during a call is answered with what it proposes itself, where it proposes enough.
+    /// Otherwise it is told that nobody answers.
+    #[serde(default)]
+    pub answer_with_defaults: bool,
     /// Its tools are announced by name only, until the model looks for them with `tool_search`.
     #[serde(default)]
     pub deferred: bool,

@@ -111,7 +111,12 @@ async fn main() {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context = serde_json::from_str(&context).unwrap_or_default();
-    let target = HttpTarget { url, headers: Vec::new(), oauth: oauth(&scenario, &context) };
+    let target = HttpTarget {
+        url,
+        headers: Vec::new(),
+        oauth: oauth(&scenario, &context),
+        answer_with_defaults: true,
+    };
     let close = CancellationToken::new();
     let connector = SdkConnector::new(Target::Http(target));
     let connected = connector.connect(Arc::new(Deaf), close.clone()).await;

@@ -39,6 +39,8 @@ pub struct StdioTarget {
     pub ledger: Arc<dyn ProcessLedger>,
     /// Marks its processes.
     pub ids: Arc<dyn Ids>,
+    /// What it asks during a call is answered with what it proposes itself.
+    pub answer_with_defaults: bool,
 }
 
 /// A server that is reached by streamable HTTP.
@@ -50,6 +52,8 @@ pub struct HttpTarget {
     pub headers: Vec<(String, Secret)>,
     /// How requests are authorized beyond that.
     pub oauth: Option<OAuth>,
+    /// What it asks during a call is answered with what it proposes itself.
+    pub answer_with_defaults: bool,
 }
 
 /// How a server is reached.

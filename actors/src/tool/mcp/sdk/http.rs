@@ -78,13 +78,17 @@ async fn open(
         .custom_headers(headers(target)?)
         .max_json_response_size(LARGEST_ANSWER)
         .max_sse_event_size(LARGEST_ANSWER);
-    let handler = || Handler { events: Arc::clone(&events), progress: Arc::clone(progress) };
+    let handler = || Handler {
+        events: Arc::clone(&events),
+        progress: Arc::clone(progress),
+        answer_with_defaults: target.answer_with_defaults,
+    };
     let Some(oauth) = &target.oauth else {
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let served = handler().serve_with_ct(transport, token.clone()).await;
         return Ok((served.map_err(|error| failed(&error))?, None));
     };
-    let mut authority = Authority::new(&target.url, oauth.clone(), client).await?;
+    let authority = Authority::new(&target.url, oauth.clone(), client).await?;
     let serve = |authority: &Authority| {
         let transport =
             StreamableHttpClientTransport::with_client(authority.client(), config.clone());
@@ -95,7 +99,7 @@ async fn open(
         Err(error) => error,
     };
     let Some(challenge) = error.auth_challenge() else { return Err(failed(&error)) };
-    authority.obtain(&target.url, challenge).await?;
+    authority.obtain(challenge).await?;
     let service = serve(&authority).await.map_err(|error| failed(&error))?;
     Ok((service, Some(authority)))
 }

@@ -47,6 +47,7 @@ pub struct OAuth {
 
 /// What a connection authorizes its requests with.
 pub(super) struct Authority {
+    url: String,
     oauth: OAuth,
     client: AuthClient<reqwest::Client>,
 }
@@ -77,7 +78,7 @@ impl Authority {
             manager.initialize_from_store().await.map_err(said)?;
             manager
         };
-        Ok(Self { oauth, client: AuthClient::new(client, manager) })
+        Ok(Self { url: url.to_owned(), oauth, client: AuthClient::new(client, manager) })
     }
 
     /// What the transport sends requests with.
@@ -86,7 +87,7 @@ impl Authority {
     }
 
     /// The server asks for authorization: has a person give it.
-    pub(super) async fn obtain(&mut self, url: &str, challenge: &str) -> Result<(), String> {
+    pub(super) async fn obtain(&self, challenge: &str) -> Result<(), String> {
         let consent = self.consent()?;
         let mut request = AuthorizationRequest::new(consent.redirect())
             .with_client_name("Rookery")
@@ -96,7 +97,7 @@ impl Authority {
         request.client_secret =
             self.oauth.client_secret.as_ref().map(|secret| secret.expose().to_owned());
         request.client_metadata_url = self.oauth.metadata_url.clone();
-        let mut state = OAuthState::Unauthorized(manager(url, &self.oauth).await?);
+        let mut state = OAuthState::Unauthorized(manager(&self.url, &self.oauth).await?);
         state.start_authorization(request.with_initial_scope_selection()).await.map_err(said)?;
         let page = state.get_authorization_url().await.map_err(said)?;
         let back = consent.obtain(page).await?;

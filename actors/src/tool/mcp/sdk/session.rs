@@ -62,6 +62,8 @@ pub(super) struct SdkSession {
 enum Failed {
     /// It needs more than was granted.
     Scope(String),
+    /// It needs authorization: the server's challenge.
+    Challenge(String),
     Otherwise(CallError),
 }
 
@@ -75,8 +77,8 @@ impl Drop for Listening<'_> {
 }
 
 impl SdkSession {
-    /// A request's answer. If it turns out to need more than was granted, that is asked for; the SDK
-    /// bounds how often.
+    /// A request's answer. If it turns out to need authorization, that is asked for once; if it needs
+    /// more than was granted, that is, and the SDK bounds how often.
     async fn ask(
         &self,
         request: ClientRequest,
@@ -84,6 +86,7 @@ impl SdkSession {
         cancel: &CancellationToken,
         progress: Option<Arc<dyn Fn(String) + Send + Sync>>,
     ) -> Result<ServerResult, CallError> {
+        let mut asked = false;
         loop {
             let request = request.clone();
             let sent =
@@ -104,6 +107,14 @@ impl SdkSession {
                 (Err(Failed::Otherwise(error)), _) => return Err(error),
                 (Err(Failed::Scope(scope)), Some(authority)) => {
                     authority.widen(&scope).await.map_err(CallError::Protocol)?;
+                }
+                (Err(Failed::Challenge(challenge)), Some(authority)) if !asked => {
+                    asked = true;
+                    authority.obtain(&challenge).await.map_err(CallError::Protocol)?;
+                }
+                (Err(Failed::Challenge(_)), _) => {
+                    let what = "it refuses us without authorization".to_owned();
+                    return Err(CallError::Protocol(what));
                 }
                 (Err(Failed::Scope(scope)), None) => {
                     let what = format!("it refuses us without the scope {scope}");
@@ -143,6 +154,9 @@ impl SdkSession {
     async fn failed(&self, error: ServiceError) -> Failed {
         if let Some(scope) = missing_scope(&error) {
             return Failed::Scope(scope);
+        }
+        if let Some(challenge) = error.auth_challenge() {
+            return Failed::Challenge(challenge.to_owned());
         }
         Failed::Otherwise(match error {
             ServiceError::McpError(error) => CallError::Refused {
