@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::hook::Hooks;
 use crate::policy::gate::Gate;
 use crate::runtime::system_world;
 use crate::tool::builtin::builtin_registry;
 use crate::tool::mcp::testing::{offer, ready};
 use crate::tool::mcp::{Filter, Link, McpGrant, ServerGrant};
 use crate::tool::testing::context;
+use crate::turn::Narrowing;
 
 /// A grant of all of a server's tools, or of these.
 fn grant(link: &Arc<Link>, deferred: bool, tools: Option<&[&str]>) -> ServerGrant {
@@ -37,6 +39,9 @@ fn bundle(
         tools: Arc::new(builtin_registry(system_world().clock)),
         mcp: Arc::new(McpGrant::new(servers, Filter::new(groups))),
         gate: Gate::new(Arc::new(profile), PathBuf::from("/"), &[]),
+        narrowing: Narrowing::default(),
+        channels: Arc::default(),
+        hooks: Hooks::default(),
         runtime: RuntimeProfile::default(),
         system_prompt: "You are Rookery.".to_owned(),
         approval_route: None,
@@ -213,6 +218,7 @@ fn a_later_attempt_has_what_a_former_one_activated() {
             call,
             tool: SEARCH_TOOL.to_owned(),
             state: CallState::Planned,
+            arguments: None,
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,
