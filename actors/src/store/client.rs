@@ -96,7 +96,8 @@ impl StoreClient {
         let mut unknown = false;
         for _ in 0..tries {
             let message = |reply| StoreMsg::Write { write: write.clone(), reply };
-            let error = match self.try_once(message).await {
+            // Boxed: the futures of all that write are as large as this one.
+            let error = match Box::pin(self.try_once(message)).await {
                 Ok(Ok(written)) => return Ok(written),
                 Ok(Err(error)) | Err(Lost::Unsent(error)) => error,
                 Err(Lost::Late | Lost::Dropped) => {
@@ -114,7 +115,7 @@ impl StoreClient {
     async fn read(&self, read: Read) -> Result<Found, StoreError> {
         for _ in 0..TRIES {
             let message = |reply| StoreMsg::Read { read: read.clone(), reply };
-            match self.try_once(message).await {
+            match Box::pin(self.try_once(message)).await {
                 Ok(answer) => return answer,
                 Err(Lost::Unsent(error)) => return Err(error),
                 Err(Lost::Late) => break,
