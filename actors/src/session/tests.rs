@@ -25,6 +25,7 @@ use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
 use rookery_messages::store::{
     Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
 };
+use rookery_messages::time::World;
 use rookery_messages::tool::{
     CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec, text,
 };
@@ -50,6 +51,7 @@ mod engine;
 mod observed;
 mod orders;
 mod pieces;
+mod schedules;
 
 use self::doubles::*;
 
@@ -73,9 +75,19 @@ struct Rig {
 
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
+        Self::in_world(system_world(), profile, runtime, false).await
+    }
+
+    /// In a world of its own, and with a store that has no threads: nothing but the runtime's clock decides
+    /// what comes first.
+    async fn in_world(
+        world: World,
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        without_threads: bool,
+    ) -> Self {
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
-        let world = system_world();
         let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
         let path = dir.path().join("rookery.db");
         let hold = Hold::default();
@@ -90,8 +102,12 @@ impl Rig {
             let reader = open_reader(&path)?;
             Ok(OpenedStore { writer: Box::new(writer), readers: vec![Box::new(reader)] })
         });
-        let store_actor: Child<_> =
-            spawner.spawn::<StoreActor>(SpawnSpec::new("store"), open_store).await.unwrap();
+        let spec = SpawnSpec::new("store");
+        let store_actor: Child<_> = if without_threads {
+            spawner.spawn::<InlineStore>(spec, open_store).await.unwrap()
+        } else {
+            spawner.spawn::<StoreActor>(spec, open_store).await.unwrap()
+        };
         let store = StoreClient::new(store_actor.address.clone());
         let provider = Arc::new(Scripted::default());
         let args =
@@ -251,6 +267,13 @@ impl Rig {
     async fn until(&self, holds: impl Fn(&Directory) -> bool) {
         while !holds(self.spawner.directory()) {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// As [`Rig::until`], on a paused clock: time goes on while nothing else does.
+    async fn until_slowly(&self, holds: impl Fn(&Directory) -> bool) {
+        while !holds(self.spawner.directory()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 

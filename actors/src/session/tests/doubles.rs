@@ -1,6 +1,10 @@
 //! What plays the world: a scripted provider, tools that misbehave, stores that refuse or hang, a sink.
 
+use rookery_messages::exit::ActorError;
+use rookery_messages::store::{StoreMsg, StoreReader};
+
 use super::*;
+use crate::runtime::{Ctx, Supervised};
 
 pub(super) type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
 
@@ -107,6 +111,14 @@ impl Tool for Probe {
                     cx.cancel.cancelled().await;
                     ToolResult::failed("cancelled")
                 }
+                "deaf" => {
+                    std::future::pending::<()>().await;
+                    ToolResult::ok("never")
+                }
+                "slow" => {
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    ToolResult::ok("said slow")
+                }
                 other => ToolResult::ok(format!("said {other}")),
             }
         })
@@ -179,5 +191,43 @@ pub(super) struct Sink(pub(super) Mutex<Vec<Observation>>);
 impl Observer for Sink {
     fn observe(&self, observation: &Observation) {
         self.0.lock().push(observation.clone());
+    }
+}
+
+/// The store without its threads: each request is answered in the handler.
+pub(super) struct InlineStore;
+
+pub(super) struct Inline {
+    writer: Box<dyn Store>,
+    reader: Box<dyn StoreReader>,
+}
+
+impl Supervised for InlineStore {
+    const KIND: &'static str = "store";
+    type Msg = StoreMsg;
+    type Args = OpenStore;
+    type State = Inline;
+
+    fn start(_: &mut Ctx<Self>, open: OpenStore) -> Result<Inline, ActorError> {
+        let OpenedStore { writer, mut readers } = open().unwrap();
+        Ok(Inline { writer, reader: readers.remove(0) })
+    }
+
+    async fn handle(
+        _: &mut Ctx<Self>,
+        state: &mut Inline,
+        message: StoreMsg,
+    ) -> Result<(), ActorError> {
+        // An asker that is gone needs no answer.
+        match message {
+            StoreMsg::Write { write, reply } => {
+                let _ = reply.send(state.writer.apply(&[write]).remove(0));
+            }
+            StoreMsg::Read { read, reply } => {
+                let _ = reply.send(state.reader.read(&read));
+            }
+            StoreMsg::WriterEnded { .. } => {}
+        }
+        Ok(())
     }
 }
