@@ -3,6 +3,7 @@
 pub mod approval;
 pub mod channel;
 pub mod gateway;
+pub mod hook;
 pub mod model;
 pub mod observe;
 pub mod policy;

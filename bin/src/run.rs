@@ -102,7 +102,7 @@ enum Started {
 
 async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failure> {
     let address = endpoint::listen_address(&loaded.settings)?;
-    let starting = service::start(loaded.settings.clone(), loaded.own_files.clone());
+    let starting = service::start(loaded.settings.clone(), loaded.own_files.clone(), Vec::new());
     let started = tokio::select! {
         started = starting => started,
         _ = signals.next() => return Ok(Started::Stopped),

@@ -49,6 +49,9 @@ pub enum JournalKind {
         tool: String,
         /// Planned, waiting, or an end.
         state: CallState,
+        /// The arguments as they will run, where they are not the model's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<serde_json::Map<String, serde_json::Value>>,
         /// What repeating it would mean.
         effects: Effects,
         /// The end's text, if it has one.

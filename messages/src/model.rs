@@ -221,6 +221,13 @@ pub enum ModelEnd {
         /// Visible text that had already gone out.
         partial: String,
     },
+    /// A hook wanted no call made.
+    Cancelled {
+        /// Which.
+        hook: String,
+        /// Why.
+        reason: String,
+    },
     /// The turn stopped it.
     Stopped {
         /// Why.

@@ -119,6 +119,28 @@ pub enum Observation {
         /// `allowed`, `needs_approval`, `blocked`.
         decision: &'static str,
     },
+    /// A hook was asked.
+    Hook {
+        /// Which turn.
+        scope: TurnScope,
+        /// The hook.
+        hook: String,
+        /// `before_tool_call`, `after_tool_call`, `before_model_call`.
+        event: &'static str,
+        /// `continued`, `rewrote`, `cancelled`, `failed`, `timed_out`, `panicked`.
+        result: &'static str,
+        /// How long it took.
+        duration: Duration,
+    },
+    /// A turn goes round in circles.
+    Loop {
+        /// Which turn.
+        scope: TurnScope,
+        /// `repeat`, `cycle`, `no_progress`.
+        pattern: &'static str,
+        /// `warn`, `block`, `break`.
+        verdict: &'static str,
+    },
     /// An approval was decided.
     Approval {
         /// Which turn.

@@ -2,6 +2,9 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+mod hooks;
+mod loops;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
 
+pub use hooks::HookSettings;
+pub use loops::LoopDetection;
 mod mcp;
 pub use mcp::{FilterMode, McpBundle, McpServerSettings, McpSettings, ToolFilterGroup};
 
@@ -86,6 +91,8 @@ pub struct Settings {
     pub risk_profiles: BTreeMap<String, RiskProfile>,
     /// How turns run, by profile name.
     pub runtime_profiles: BTreeMap<String, RuntimeProfile>,
+    /// Hooks outside the process, by name.
+    pub hooks: BTreeMap<String, HookSettings>,
     /// Channels, by platform, then alias.
     pub channels: ChannelSettings,
     /// Servers of the Model Context Protocol, whose tools agents may be granted.
@@ -108,6 +115,7 @@ impl Default for Settings {
             agents: BTreeMap::new(),
             risk_profiles: BTreeMap::new(),
             runtime_profiles: BTreeMap::new(),
+            hooks: BTreeMap::new(),
             channels: ChannelSettings::default(),
             mcp: McpSettings::default(),
             mcp_bundles: BTreeMap::new(),
@@ -346,6 +354,9 @@ pub struct AgentSettings {
     /// What it is told first.
     #[serde(default)]
     pub system_prompt: Option<String>,
+    /// The hooks of its turns, in the order they are asked.
+    #[serde(default)]
+    pub hooks: Vec<String>,
     /// Where approvals of turns without a way to ask go: `admin`.
     #[serde(default)]
     pub approval_route: Option<String>,
@@ -428,6 +439,8 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// When a turn that gets nowhere is told so, held up and ended.
+    pub loop_detection: LoopDetection,
 }
 
 impl Default for RuntimeProfile {
@@ -443,6 +456,7 @@ impl Default for RuntimeProfile {
             strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            loop_detection: LoopDetection::default(),
         }
     }
 }

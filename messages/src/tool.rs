@@ -16,7 +16,7 @@ use crate::chat::ToolCall;
 use crate::envelope::TurnOrigin;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
 use crate::store::StoreError;
-use crate::turn::CallState;
+use crate::turn::{CallState, TurnError};
 
 /// Texts that a model or a person reads. They stand here and nowhere else.
 pub mod text {
@@ -81,6 +81,11 @@ pub mod text {
     /// The answer when the model did not find the form in three tries.
     pub const MALFORMED_CALL_APOLOGY: &str = "I'm sorry, I could not complete this: my tool calls came out unreadable several times in a row. \
          Please try again or rephrase the request.";
+    /// What the model reads of a command that was asked about before, in vain.
+    pub const REPEATED_UNAPPROVED: &str =
+        "not run: the same call was asked about before in this turn and was not approved";
+    /// What stands before the explanation why a call that goes round in circles was not run.
+    pub const LOOP_REFUSED_PREFIX: &str = "not run, because the turn goes round in circles: ";
     /// The note that older turns were left out.
     pub const BREADCRUMB: &str =
         "[Earlier messages of this conversation were left out to fit the model's window.]";
@@ -293,6 +298,15 @@ impl ToolResult {
     }
 }
 
+/// The arguments of a tool that say where it delivers (V-G9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeliveryFields {
+    /// The channel's id.
+    pub channel: &'static str,
+    /// The platform's id of the conversation.
+    pub conversation: &'static str,
+}
+
 /// A tool. It does no logging, approval or history of its own (T1).
 pub trait Tool: Send + Sync + 'static {
     /// What the model is told.
@@ -305,6 +319,12 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What this very call would do. The gate judges it; errors mean "unknown".
     fn effects(&self, arguments: &Map<String, Value>) -> CallEffects;
+
+    /// Which of its arguments say where to deliver something. Left out, they become the place the turn
+    /// came from.
+    fn delivery_fields(&self) -> Option<DeliveryFields> {
+        None
+    }
 
     /// How long one call may take.
     fn timeout(&self, arguments: &Map<String, Value>) -> Duration {
@@ -371,6 +391,13 @@ pub enum Verdict {
     Filled(SlotOutcome),
     /// It is the same as that call of those judged with it.
     SameAs(usize),
+    /// It has its end, nothing else of the response runs, and the turn ends.
+    EndsTurn {
+        /// The call's end.
+        outcome: SlotOutcome,
+        /// Why the turn ends.
+        error: TurnError,
+    },
 }
 
 /// One judged call.
@@ -380,6 +407,8 @@ pub struct JudgedCall {
     pub call: ToolCall,
     /// The tool's resolved name.
     pub tool: String,
+    /// The arguments as they will run, where they are not the model's own.
+    pub arguments: Option<Map<String, Value>>,
     /// What repeating it would mean.
     pub effects: Effects,
     /// What the gate says.
@@ -412,6 +441,8 @@ pub struct BatchReport {
     pub batch: u32,
     /// One outcome a slot, in the model's order.
     pub outcomes: Vec<SlotOutcome>,
+    /// The slots whose tools ran, in order.
+    pub ran: Vec<usize>,
 }
 
 /// What a batch's collector takes.

@@ -280,6 +280,15 @@ pub enum TurnMsg {
     },
     /// The model call ended.
     ModelEnded(ModelReport),
+    /// The hooks have seen the messages of a model call, or one is against it.
+    ModelPrepared {
+        /// Which model call of the turn.
+        iteration: u32,
+        /// The messages as they are to be sent; or the hook that is against it, and its reason.
+        messages: Result<Vec<crate::chat::ChatMessage>, (String, String)>,
+    },
+    /// The hooks have seen the calls that ran.
+    HooksTold,
     /// The batch ended: every slot is filled.
     BatchEnded(BatchReport),
     /// A decision on an approval is in the store.
@@ -302,6 +311,8 @@ impl Message for TurnMsg {
             Self::ProgressCheck => "ProgressCheck",
             Self::Committed { .. } => "Committed",
             Self::ModelEnded(_) => "ModelEnded",
+            Self::ModelPrepared { .. } => "ModelPrepared",
+            Self::HooksTold => "HooksTold",
             Self::BatchEnded(_) => "BatchEnded",
             Self::ApprovalDecided(_) => "ApprovalDecided",
             Self::ApprovalHint(_) => "ApprovalHint",

@@ -81,6 +81,7 @@ mod tests {
             call: id(1),
             tool: "shell".into(),
             state: CallState::Planned,
+            arguments: None,
             effects,
             output: None,
             same_as: None,

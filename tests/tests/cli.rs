@@ -182,7 +182,7 @@ async fn ctrl_c_stops_the_turn_and_twice_leaves() {
     let mut terminal = bare.terminal(&["chat"]);
     let place = terminal.shows(0, "> ").await;
     terminal.types("slow");
-    let place = terminal.shows(place, "wait(").await;
+    let place = terminal.shows(place, "· wait").await;
     let interrupt = |terminal: &Terminal| {
         let pid = Pid::from_raw(i32::try_from(terminal.pid()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();

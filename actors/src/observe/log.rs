@@ -17,6 +17,8 @@ impl Observer for LogObserver {
             Observation::ModelCall { .. }
             | Observation::ToolCall { .. }
             | Observation::Gate { .. }
+            | Observation::Hook { .. }
+            | Observation::Loop { .. }
             | Observation::Approval { .. }
             | Observation::Trimmed { .. }
             | Observation::Repaired { .. } => step(observation),
@@ -122,6 +124,13 @@ fn step(observation: &Observation) {
         }
         Observation::Gate { scope, tool, decision } => {
             tracing::debug!(turn = %scope.turn, tool, decision, "call judged");
+        }
+        Observation::Hook { scope, hook, event, result, duration } => {
+            let duration_ms = duration.as_millis() as u64;
+            tracing::debug!(turn = %scope.turn, hook, event, result, duration_ms, "hook asked");
+        }
+        Observation::Loop { scope, pattern, verdict } => {
+            tracing::warn!(turn = %scope.turn, pattern, verdict, "turn goes round in circles");
         }
         Observation::Approval { scope, decision } => {
             tracing::info!(turn = %scope.turn, decision, "approval decided");

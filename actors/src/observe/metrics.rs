@@ -80,6 +80,8 @@ pub struct Metrics {
     tool_calls: Counts<2>,
     tool_seconds: Durations,
     gate: Counts<1>,
+    hooks: Counts<2>,
+    loops: Counts<2>,
     approvals: Counts<1>,
     deliveries: Counts<2>,
     exits: Counts<2>,
@@ -105,6 +107,8 @@ impl Metrics {
             tool_calls: Family::default(),
             tool_seconds: Family::new_with_constructor(histogram),
             gate: Family::default(),
+            hooks: Family::default(),
+            loops: Family::default(),
             approvals: Family::default(),
             deliveries: Family::default(),
             exits: Family::default(),
@@ -134,6 +138,8 @@ impl Metrics {
         r.register("tool_calls", "Tool calls by how they ended", self.tool_calls.clone());
         r.register("tool_call_duration_seconds", "Tool calls", self.tool_seconds.clone());
         r.register("gate_decisions", "Calls judged by the access gate", self.gate.clone());
+        r.register("hooks", "Hooks asked, by what they said", self.hooks.clone());
+        r.register("loop_verdicts", "Turns found going in circles", self.loops.clone());
         r.register("approvals", "Approvals decided", self.approvals.clone());
         r.register("deliveries", "Outbox rows tried", self.deliveries.clone());
         r.register("actor_exits", "Unplanned ends of actors", self.exits.clone());
@@ -232,6 +238,14 @@ impl Observer for Metrics {
             }
             Observation::Gate { decision, .. } => {
                 count(&self.gate, [("decision", Label::from(*decision))], 1);
+            }
+            Observation::Hook { event, result, .. } => {
+                let labels = [("event", Label::from(*event)), ("result", (*result).into())];
+                count(&self.hooks, labels, 1);
+            }
+            Observation::Loop { pattern, verdict, .. } => {
+                let labels = [("pattern", Label::from(*pattern)), ("verdict", (*verdict).into())];
+                count(&self.loops, labels, 1);
             }
             Observation::Approval { decision, .. } => {
                 count(&self.approvals, [("decision", Label::from(*decision))], 1);

@@ -34,6 +34,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc};
 
 use super::*;
+use crate::hook::Hooks;
 use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
 use crate::observe::{
     EventHub, HubItem, ObserverActor, ObserverArgs, ObserverHandle, Subscription,
@@ -44,16 +45,37 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
-use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use crate::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
 
 mod doubles;
 mod engine;
 mod observed;
 mod orders;
 mod pieces;
+mod preparing;
 mod schedules;
 
 use self::doubles::*;
+
+/// What a rig is given beside its profiles.
+struct Given {
+    world: World,
+    hooks: Hooks,
+    narrowing: Narrowing,
+    /// The store answers in its handler: nothing but the runtime's clock decides what comes first.
+    without_threads: bool,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            world: system_world(),
+            hooks: Hooks::default(),
+            narrowing: Narrowing::default(),
+            without_threads: false,
+        }
+    }
+}
 
 struct Rig {
     hold: Hold,
@@ -75,17 +97,20 @@ struct Rig {
 
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
-        Self::in_world(system_world(), profile, runtime, false).await
+        Self::given(profile, runtime, Given::default()).await
     }
 
-    /// In a world of its own, and with a store that has no threads: nothing but the runtime's clock decides
-    /// what comes first.
-    async fn in_world(
-        world: World,
+    async fn with(
         profile: RiskProfile,
         runtime: RuntimeProfile,
-        without_threads: bool,
+        hooks: Hooks,
+        narrowing: Narrowing,
     ) -> Self {
+        Self::given(profile, runtime, Given { hooks, narrowing, ..Given::default() }).await
+    }
+
+    async fn given(profile: RiskProfile, runtime: RuntimeProfile, given: Given) -> Self {
+        let Given { world, hooks, narrowing, without_threads } = given;
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
         let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
@@ -137,6 +162,9 @@ impl Rig {
             tools: Arc::new(tools),
             mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
+            narrowing,
+            channels: Arc::default(),
+            hooks,
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,

@@ -80,6 +80,8 @@ struct Slot {
     /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
     /// be written before its begin (I4).
     begun: bool,
+    /// Its tool was started in this attempt.
+    ran: bool,
 }
 
 enum Stage {
@@ -110,6 +112,7 @@ impl Supervised for BatchActor {
                 started_at: None,
                 told: matches!(planned.plan, SlotPlan::Kept(_)),
                 begun: false,
+                ran: false,
                 stage: match planned.plan {
                     SlotPlan::Filled(outcome) | SlotPlan::Kept(outcome) => Stage::Done(outcome),
                     SlotPlan::SameAs(other) => Stage::SameAs(other),
@@ -341,6 +344,7 @@ impl Batch {
         let args = ToolArgs { slot, name, call, report };
         match ctx.spawn::<ToolActor>(spec, args).await {
             Ok(child) => {
+                self.slots[slot].ran = true;
                 self.by_child.insert(child.handle.id, slot);
             }
             Err(error) => {
@@ -421,9 +425,10 @@ impl Batch {
         }
         let Some(report) = self.report.take() else { return };
         let outcomes = (0..self.slots.len()).map(|slot| self.outcome(slot)).collect();
+        let ran = (0..self.slots.len()).filter(|&slot| self.slots[slot].ran).collect();
         // An error means that the turn has ended; its journal has all that finished.
         let report =
-            report.send(TurnMsg::BatchEnded(BatchReport { batch: self.args.batch, outcomes }));
+            report.send(TurnMsg::BatchEnded(BatchReport { batch: self.args.batch, outcomes, ran }));
         let _ = report;
         ctx.end();
     }

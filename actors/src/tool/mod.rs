@@ -6,6 +6,7 @@ pub mod collector;
 pub mod mcp;
 pub mod process;
 pub mod registry;
+pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod truncate;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rookery_messages::tool::{Tool, ToolSpec};
 
 use super::mcp::SEPARATOR;
+use super::schema::Schemas;
 
 /// Longest name that model providers accept.
 const MAX_NAME_CHARS: usize = 64;
@@ -26,6 +27,7 @@ pub enum RegistryError {
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    schemas: Arc<Schemas>,
 }
 
 impl fmt::Debug for Registry {
@@ -82,6 +84,11 @@ impl Registry {
     /// The specs of the tools that `admits`, shared, in the order of their names.
     pub fn specs(&self, admits: impl Fn(&str) -> bool) -> Vec<Arc<ToolSpec>> {
         self.tools.iter().filter(|(name, _)| admits(name)).map(|(_, tool)| tool.spec()).collect()
+    }
+
+    /// The compiled schemas of its tools.
+    pub fn schemas(&self) -> &Schemas {
+        &self.schemas
     }
 
     /// All names, in order.

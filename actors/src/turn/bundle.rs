@@ -12,6 +12,8 @@ use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
+use super::narrowing::Narrowing;
+use crate::hook::Hooks;
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
@@ -33,12 +35,30 @@ pub struct AgentBundle {
     pub mcp: Arc<McpGrant>,
     /// What they may do.
     pub gate: Gate,
+    /// What this run may use of them (T2).
+    pub narrowing: Narrowing,
+    /// Its own channels: where its tools may deliver.
+    pub channels: Arc<[ChannelId]>,
+    /// Who is asked before and after its calls.
+    pub hooks: Hooks,
     /// How its turns run.
     pub runtime: RuntimeProfile,
     /// What it is told first.
     pub system_prompt: String,
     /// Where approvals of turns without a way to ask go.
     pub approval_route: Option<String>,
+}
+
+impl AgentBundle {
+    /// Whether policy and this run leave a tool, by its resolved name (T2, T5).
+    pub fn admits(&self, tool: &str) -> bool {
+        self.gate.admits(tool) && self.narrowing.admits(tool)
+    }
+
+    /// The same agent for a run that may use less.
+    pub fn narrowed(&self, narrowing: &Narrowing) -> Self {
+        Self { narrowing: self.narrowing.and(narrowing), ..self.clone() }
+    }
 }
 
 /// What a turn has to know of its channel.

@@ -2,7 +2,9 @@
 
 mod actor;
 mod bundle;
+pub mod loops;
 pub mod machine;
+mod narrowing;
 mod prepare;
 pub mod recover;
 mod relay;
@@ -11,6 +13,7 @@ pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
 pub use bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
+pub use narrowing::Narrowing;
 pub use prepare::Judge;
 pub use relay::remainder;
 pub use tools::TurnTools;

@@ -1,6 +1,12 @@
-//! Call preparation: resolve, read arguments, find duplicates, ask the gate (T9, DESIGN.md section 4.6).
+//! Call preparation, in the order of T9: the call is made ready (`steps`), the gate is asked (DESIGN.md,
+//! section 4.6), then come the guards against duplicates and against asking for ever.
 
-use std::collections::HashMap;
+mod delivery;
+mod marker;
+mod repeat;
+mod steps;
+mod twins;
+
 use std::sync::Arc;
 
 use rookery_messages::approval::{Approval, ApprovalState};
@@ -14,15 +20,15 @@ use rookery_messages::turn::CallState;
 use serde_json::{Map, Value};
 
 use super::bundle::{AgentBundle, ChannelFacts, TurnDeps};
-use super::machine::{settle, unusable};
+use super::machine::{OpenCall, settle};
 use super::tools::TurnTools;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::{arguments_hash, canonical_arguments};
 use crate::policy::gate::{Access, CallToJudge};
 
-/// What the model reads of a call that a capped response may have cut (A036).
-const CUT_CALL: &str = "the call was not run: the response reached the model's output limit and the call may be \
-     incomplete; ask again with less text";
+use self::repeat::{asked_in_vain, ends_turn};
+use self::steps::{Draft, Refused};
+use self::twins::Twins;
 
 /// What a turn's calls are judged by.
 #[derive(Clone)]
@@ -39,6 +45,8 @@ pub struct Judge {
     pub turn: TurnId,
     /// Its conversation.
     pub conversation_id: ConversationId,
+    /// The platform's id of it.
+    pub conversation: String,
     /// Its channel's id.
     pub channel_id: ChannelId,
     /// Its sender.
@@ -53,80 +61,55 @@ pub struct Judge {
 
 impl Judge {
     /// Judges the calls of one response, in order.
-    pub async fn judge(&self, calls: Vec<ToolCall>, finish: &FinishReason) -> Vec<JudgedCall> {
-        self.tools.settled(&calls).await;
-        let mut seen: HashMap<(String, String), usize> = HashMap::new();
+    pub async fn judge(&self, calls: Vec<OpenCall>, finish: &FinishReason) -> Vec<JudgedCall> {
+        self.tools.settled(calls.iter().map(OpenCall::name)).await;
+        let mut twins = Twins::default();
         let mut judged = Vec::with_capacity(calls.len());
         let last = calls.len().saturating_sub(1);
         for (index, call) in calls.into_iter().enumerate() {
             let cut = index == last && *finish == FinishReason::Length;
-            let one = self.judge_one(index, call, cut, &mut seen).await;
+            let one = self.judge_one(index, call, cut, &mut twins).await;
             judged.push(one);
         }
         judged
     }
 
+    /// The order is that of T9.
     async fn judge_one(
         &self,
         index: usize,
-        call: ToolCall,
+        open: OpenCall,
         cut: bool,
-        seen: &mut HashMap<(String, String), usize>,
+        twins: &mut Twins,
     ) -> JudgedCall {
-        let filled = |call: ToolCall, tool: String, state, output: String| JudgedCall {
-            call,
-            tool,
-            effects: Effects::Once,
-            verdict: Verdict::Filled(SlotOutcome::unrun(state, output)),
-        };
-        let Some((name, tool)) = self.tools.resolve(&call.name) else {
-            let output = self.tools.unknown(&call.name);
-            let name = call.name.clone();
-            return filled(call, name, CallState::Failed, output);
-        };
-        if cut {
-            return filled(call, name, CallState::Failed, CUT_CALL.to_owned());
-        }
-        let arguments = match &call.arguments {
-            Arguments::Object(arguments) => arguments.clone(),
-            invalid @ Arguments::Invalid { .. } => {
-                let outcome = unusable(invalid).map(|o| o.output).unwrap_or_default();
-                return filled(call, name, CallState::Failed, outcome);
+        let call = open.call.clone();
+        let Draft { name, tool, arguments } = match self.prepare(open, cut).await {
+            Ok(draft) => draft,
+            Err(Refused { tool, outcome }) => {
+                let (effects, verdict) = (Effects::Once, Verdict::Filled(outcome));
+                return JudgedCall { call, tool, arguments: None, effects, verdict };
             }
         };
         let effects = tool.effects(&arguments);
-        if let Some(twin) = self.twin(index, &name, &arguments, &effects, seen) {
-            let verdict = Verdict::SameAs(twin);
-            return JudgedCall { call, tool: name, effects: effects.effects, verdict };
+        let mut verdict = self.verdict(&call, &name, &arguments, &effects).await;
+        let (canonical, runtime) = (canonical_arguments(&arguments), &self.bundle.runtime);
+        if let Some(twin) = twins.find(index, &name, canonical, &effects, &verdict, runtime) {
+            verdict = Verdict::SameAs(twin);
+        } else if let Verdict::Ask(request) = &verdict
+            && effects.command.is_some()
+            && asked_in_vain(&self.approvals, &name, &request.arguments_hash, call.id)
+        {
+            verdict = ends_turn(&name);
         }
-        let verdict = self.verdict(&call, &name, &arguments, &effects).await;
-        JudgedCall { call, tool: name, effects: effects.effects, verdict }
+        let changed = !matches!(&call.arguments, Arguments::Object(own) if *own == arguments);
+        let arguments = changed.then_some(arguments);
+        JudgedCall { call, tool: name, arguments, effects: effects.effects, verdict }
     }
 
-    /// An identical call earlier in this response, if the guard covers it (V-G10–V-G12).
-    fn twin(
-        &self,
-        index: usize,
-        name: &str,
-        arguments: &Map<String, Value>,
-        effects: &CallEffects,
-        seen: &mut HashMap<(String, String), usize>,
-    ) -> Option<usize> {
-        let runtime = &self.bundle.runtime;
-        let exempt = !runtime.duplicate_guard
-            || effects.effects == Effects::ReadOnly
-            || runtime.duplicate_exempt.iter().any(|exempt| exempt == name);
-        if exempt {
-            return None;
-        }
-        let key = (name.to_owned(), canonical_arguments(arguments));
-        match seen.get(&key) {
-            Some(&first) => Some(first),
-            None => {
-                seen.insert(key, index);
-                None
-            }
-        }
+    /// A decision of this attempt: later questions are held against it.
+    pub fn remember(&mut self, decided: &Approval) {
+        self.approvals.retain(|known| known.id != decided.id);
+        self.approvals.push(decided.clone());
     }
 
     async fn verdict(
@@ -136,6 +119,9 @@ impl Judge {
         arguments: &Map<String, Value>,
         effects: &CallEffects,
     ) -> Verdict {
+        if let Some(outcome) = self.left_out(name) {
+            return Verdict::Filled(outcome);
+        }
         let hash = arguments_hash(arguments);
         let earlier = self.approvals.iter().find(|a| a.call == call.id && a.arguments_hash == hash);
         if let Some(approval) = earlier {
@@ -223,6 +209,9 @@ impl Judge {
         hash: &str,
         approval: Option<ApprovalId>,
     ) -> Verdict {
+        if let Some(outcome) = self.left_out(name) {
+            return Verdict::Filled(outcome);
+        }
         let ask = CallToJudge {
             tool: name,
             effects,
@@ -238,6 +227,15 @@ impl Judge {
                 SlotOutcome::unrun(CallState::Blocked, format!("{}{reason}", text::BLOCKED_PREFIX)),
             ),
         }
+    }
+
+    /// A tool that the agent has and this run has not (V-D4).
+    fn left_out(&self, name: &str) -> Option<SlotOutcome> {
+        (!self.bundle.narrowing.admits(name)).then(|| {
+            let why =
+                format!("{}tool `{name}` is not among the tools of this run", text::BLOCKED_PREFIX);
+            SlotOutcome::unrun(CallState::Blocked, why)
+        })
     }
 
     fn somebody_can_be_asked(&self) -> bool {

@@ -19,6 +19,7 @@ use rookery_messages::store::StoredMessage;
 use rookery_messages::tool::{Effects, SlotOutcome, text};
 use rookery_messages::turn::CallState;
 
+use super::loops::{Past, Seen};
 use super::machine::{Round, RoundCall};
 
 /// What a machine starts from.
@@ -32,10 +33,13 @@ pub struct Resume {
     pub history: Vec<ChatMessage>,
     /// A response that does not stand in the history yet.
     pub round: Option<Round>,
+    /// The rounds in the history, as the watch for circles wants them.
+    pub past: Vec<Past>,
 }
 
 struct Prepared {
     state: CallState,
+    arguments: Option<serde_json::Map<String, serde_json::Value>>,
     effects: Effects,
     output: Option<String>,
     tool: String,
@@ -63,6 +67,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     let mut round: Option<Round> = None;
     let mut iteration = 0;
     let mut traces: HashMap<CallId, Trace> = HashMap::new();
+    let mut past = Vec::new();
     for entry in journal {
         match &entry.kind {
             JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
@@ -78,9 +83,18 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     decisions: Vec::new(),
                 });
             }
-            JournalKind::CallPrepared { call, tool, state, effects, output, same_as } => {
+            JournalKind::CallPrepared {
+                call,
+                tool,
+                state,
+                arguments,
+                effects,
+                output,
+                same_as,
+            } => {
                 traces.entry(*call).or_default().prepared = Some(Prepared {
                     state: *state,
+                    arguments: arguments.clone(),
                     effects: *effects,
                     output: output.clone(),
                     tool: tool.clone(),
@@ -96,9 +110,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                 traces.entry(*call).or_default().finished =
                     Some(SlotOutcome::unrun(*state, output.clone()));
             }
-            JournalKind::Appended { .. } => round = None,
+            JournalKind::Appended { .. } => {
+                if let Some(round) = round.take() {
+                    past.push(Past::Round(recorded(round, &traces, history)));
+                }
+            }
+            JournalKind::Steered { .. } => past.push(Past::Steered),
             JournalKind::Started
-            | JournalKind::Steered { .. }
             | JournalKind::ApprovalAsked { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
@@ -119,14 +137,45 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
         usage,
         history: history.iter().map(|stored| stored.message.clone()).collect(),
         round,
+        past,
     }
+}
+
+/// A round with the results the history has of it.
+fn recorded(round: Round, traces: &HashMap<CallId, Trace>, history: &[StoredMessage]) -> Vec<Seen> {
+    let output = |id: CallId| {
+        history.iter().rev().find_map(|stored| match &stored.message {
+            ChatMessage::Tool { call, output, .. } if *call == id => Some(output.clone()),
+            _ => None,
+        })
+    };
+    let seen = round.calls.into_iter().filter_map(|call| {
+        let id = call.call.id;
+        let output = output(id)?;
+        let trace = traces.get(&id);
+        let prepared = trace.and_then(|trace| trace.prepared.as_ref());
+        let finished =
+            trace.and_then(|trace| trace.finished.as_ref()).map(|finished| finished.state);
+        Some(Seen {
+            tool: prepared.map_or_else(|| call.tool.clone(), |prepared| prepared.tool.clone()),
+            read_only: prepared.is_some_and(|prepared| prepared.effects == Effects::ReadOnly),
+            outcome: SlotOutcome::unrun(
+                finished.or(prepared.map(|prepared| prepared.state)).unwrap_or(CallState::Failed),
+                output,
+            ),
+            call: call.call,
+        })
+    });
+    seen.collect()
 }
 
 fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
     let unrun = trace.refused || trace.prepared.as_ref().is_some_and(|p| p.state.is_end());
     call.told = trace.finished.is_some() || (unrun && batch_begun);
     if let Some(prepared) = trace.prepared {
+        call.prepared = true;
         call.tool = prepared.tool;
+        call.arguments = prepared.arguments;
         call.effects = prepared.effects;
         call.same_as = prepared.same_as;
         if prepared.state.is_end() {
@@ -180,6 +229,7 @@ mod tests {
             call: call(n).id,
             tool: "tool".into(),
             state: CallState::Planned,
+            arguments: None,
             effects,
             output: None,
             same_as: None,

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use rookery_messages::chat::ToolCall;
 use rookery_messages::journal::JournalEntry;
 use rookery_messages::tool::{Tool, ToolSpec, text};
 
@@ -89,12 +88,8 @@ impl TurnTools {
     }
 
     /// After a restart a turn may be quicker than its servers: waits for those its calls are meant for.
-    pub async fn settled(&self, calls: &[ToolCall]) {
-        let missing: Vec<&str> = calls
-            .iter()
-            .map(|call| call.name.as_str())
-            .filter(|name| self.resolve(name).is_none())
-            .collect();
+    pub async fn settled(&self, names: impl Iterator<Item = &str>) {
+        let missing: Vec<&str> = names.filter(|name| self.resolve(name).is_none()).collect();
         if !missing.is_empty() {
             self.bundle.mcp.settled(&missing).await;
             self.advance();
@@ -111,7 +106,7 @@ impl TurnTools {
             let tool = granted.tool;
             let names = tool.names();
             let live = !granted.deferred || activated.contains(tool.name()) || shown.always(names);
-            let admitted = bundle.gate.admits(tool.name());
+            let admitted = bundle.admits(tool.name());
             if !shown.shows(names) {
                 hidden.insert(tool.name().to_owned());
             } else if !live && admitted {
@@ -121,7 +116,7 @@ impl TurnTools {
                 insert(&mut registry, tool);
             }
         }
-        if bundle.mcp.has_deferred() && bundle.gate.admits(SEARCH_TOOL) {
+        if bundle.mcp.has_deferred() && bundle.admits(SEARCH_TOOL) {
             // The name is ours alone: servers' tools have a prefix.
             let search = Arc::new(ToolSearch::new(Weak::clone(&self.myself)));
             if let Err(error) = registry.insert(search) {
@@ -130,7 +125,7 @@ impl TurnTools {
         } else {
             stubs.clear();
         }
-        let specs = registry.specs(|name| bundle.gate.admits(name) && !hidden.contains(name));
+        let specs = registry.specs(|name| bundle.admits(name) && !hidden.contains(name));
         Step { registry, specs, stubs }
     }
 }
@@ -150,7 +145,7 @@ impl Activation for TurnTools {
         let deferred = bundle.mcp.tools().into_iter().filter(|granted| granted.deferred);
         deferred
             .map(|granted| granted.tool)
-            .filter(|tool| bundle.gate.admits(tool.name()) && shown.shows(tool.names()))
+            .filter(|tool| bundle.admits(tool.name()) && shown.shows(tool.names()))
             .map(|tool| Stub { spec: Tool::spec(&*tool) })
             .collect()
     }

@@ -6,12 +6,13 @@ use crossterm::style::Stylize;
 use rookery_messages::approval::Approval;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::ids::CallId;
+use rookery_messages::progress;
 use rookery_messages::tool::head;
 use rookery_messages::turn::{CallState, Outcome, TurnError};
 
 use crate::render::{json_text, prose, strict};
 
-/// Longest arguments and output in a tool's line, in bytes. A prompt shows arguments whole.
+/// Longest output in a tool's line, in bytes. A prompt shows arguments whole.
 const LINE: usize = 400;
 
 /// What the screen stands at.
@@ -45,18 +46,21 @@ impl View {
             TurnEventKind::ToolCall { call, tool, arguments } => {
                 self.streamed.clear();
                 self.running.insert(*call, tool.clone());
-                let arguments = short(&strict(&arguments.to_string()));
-                self.line(&format!("· {}({arguments})", strict(tool)))
+                self.line(&format!("· {}", strict(&progress::started(tool, arguments))))
             }
             TurnEventKind::ToolResult { call, state, output } => {
                 self.streamed.clear();
                 let tool = self.running.remove(call);
                 let tool = tool.map(|tool| format!("{} ", strict(&tool))).unwrap_or_default();
                 // The model reads the state in the text itself.
-                let state = state.as_str();
+                let (state_of, state) = (*state, state.as_str());
                 let marker = format!("[{state}] ");
                 let output = output.strip_prefix(&marker).unwrap_or(output);
-                self.line(&format!("  {tool}{state}: {}", short(&strict(output))))
+                let output = match state_of {
+                    CallState::Succeeded | CallState::Replaced => short(&strict(output)),
+                    _ => strict(&progress::failure(output)),
+                };
+                self.line(&format!("  {tool}{state}: {output}"))
             }
             TurnEventKind::Notice { text } => {
                 self.streamed.clear();
@@ -225,7 +229,7 @@ mod tests {
         ];
         assert_eq!(
             all(&events),
-            "Looking\n· shell({\"command\":\"ls\\u001b[2K\\u{202e}\"})\n  shell succeeded: a\\nb\\u{7}\ndone\n"
+            "Looking\n· shell: ls\\u{1b}[2K\\u{202e}\n  shell succeeded: a\\nb\\u{7}\ndone\n"
         );
     }
 
@@ -253,7 +257,7 @@ mod tests {
         ];
         assert_eq!(
             all(&events),
-            "· time({})\n· wait({})\n  wait interrupted: it was stopped\n  time succeeded: noon\n  succeeded: done\n"
+            "· time\n· wait\n  wait interrupted: it was stopped\n  time succeeded: noon\n  succeeded: done\n"
         );
     }
 

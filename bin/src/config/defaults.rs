@@ -87,6 +87,7 @@ fn fill_agents(settings: &mut Settings) {
                 workspace: None,
                 channels: Vec::new(),
                 system_prompt: None,
+                hooks: Vec::new(),
                 approval_route: None,
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),

@@ -418,7 +418,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
             for (name, below) in table {
                 let name = match prefix {
                     "providers" | "agents" | "risk_profiles" | "runtime_profiles"
-                    | "mcp.servers" | "mcp_bundles" => "<name>",
+                    | "mcp.servers" | "mcp_bundles" | "hooks" => "<name>",
                     _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
                     "channels.webhook" => "<alias>",
                     _ => name,

@@ -1,5 +1,6 @@
 //! The service in one process: put together from the settings, started, ended.
 
+mod hooks;
 mod plan;
 mod stopping;
 mod toolbox;
@@ -21,6 +22,7 @@ use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::exit::ExitReason;
+use rookery_messages::hook::Hook;
 use rookery_messages::ids::ChannelId;
 use rookery_messages::settings::{Settings, StoreSettings};
 use rookery_messages::store::{Found, Read, Store, StoreError, StoreReader, Write};
@@ -116,7 +118,12 @@ impl Running {
 }
 
 /// Starts the service. `own_files` are the configuration's own: tools may not touch them.
-pub async fn start(settings: Settings, own_files: Vec<PathBuf>) -> Result<Running, StartError> {
+/// `hooks` are the program's own, asked before those of the configuration.
+pub async fn start(
+    settings: Settings,
+    own_files: Vec<PathBuf>,
+    hooks: Vec<Arc<dyn Hook>>,
+) -> Result<Running, StartError> {
     let world = system_world();
     let listener = gateway::listen(&settings.gateway.listen).map_err(|error| match error {
         ListenError::InUse { address } => StartError::PortTaken { address },
@@ -150,6 +157,7 @@ pub async fn start(settings: Settings, own_files: Vec<PathBuf>) -> Result<Runnin
         tokens,
         admin_token,
         opened,
+        hooks,
     };
     let plan = plan::build(parts).map_err(StartError::Failed)?;
     let store = plan.cells.store_client();

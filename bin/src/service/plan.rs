@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rookery_actors::channel::webhook::WebhookAdapter;
 use rookery_actors::channel::{IntakeArgs, IntakeHandle, PullAdapter, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
+use rookery_actors::hook::Hooks;
 use rookery_actors::model::factory::build_provider;
 use rookery_actors::model::{ProfileRef, ProviderArgs};
 use rookery_actors::observe::{
@@ -25,9 +26,10 @@ use rookery_actors::store::sqlite::{SqliteOptions, SqliteReader, SqliteStore, op
 use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::registry::Registry;
-use rookery_actors::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use rookery_actors::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
 use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
+use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{
     AgentSettings, OnUnknown, RiskProfile, RuntimeProfile, Secret, Settings, WebhookSettings,
@@ -39,6 +41,7 @@ use rookery_supervisors::health::{Health, Needs};
 use rookery_supervisors::inspect::Inspector;
 use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
+use super::hooks;
 use super::toolbox::{self, Links};
 
 /// What an agent is told if its settings don't say.
@@ -70,12 +73,23 @@ pub(super) struct Parts {
     pub(super) tokens: Tokens,
     pub(super) admin_token: Option<Secret>,
     pub(super) opened: Opened,
+    /// Hooks of the program itself: asked before those of the configuration.
+    pub(super) hooks: Vec<Arc<dyn Hook>>,
 }
 
 /// Builds the plan.
 pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
-    let Parts { settings, own_files, world, directory, listener, tokens, admin_token, opened } =
-        parts;
+    let Parts {
+        settings,
+        own_files,
+        world,
+        directory,
+        listener,
+        tokens,
+        admin_token,
+        opened,
+        hooks,
+    } = parts;
     let owners = owners(&settings);
     let channel_ids: Vec<ChannelId> = owners.keys().cloned().collect();
     let cells = Cells::new(
@@ -97,7 +111,9 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .agents
         .iter()
         .map(|(name, agent)| {
-            let bundle = bundle(&settings, name, agent, &own_files, &tools, &cells, &links)?;
+            let mut bundle = bundle(&settings, name, agent, &own_files, &tools, &cells, &links)?;
+            let outside = hooks::of_agent(&settings, agent, &redactor)?;
+            bundle.hooks = Hooks::new(hooks.iter().cloned().chain(outside));
             Ok((AgentName::new(name), Arc::new(bundle)))
         })
         .collect::<Result<HashMap<_, _>, String>>()?;
@@ -300,6 +316,9 @@ fn bundle(
         tools: Arc::clone(tools),
         mcp: Arc::new(toolbox::grant(settings, agent, links)),
         gate: gate(settings, profile, workspace, own_files),
+        narrowing: Narrowing::default(),
+        channels: agent.channels.iter().map(ChannelId::new).collect(),
+        hooks: Hooks::default(),
         runtime: settings
             .runtime_profiles
             .get(&agent.runtime_profile)
@@ -386,8 +405,10 @@ fn secrets<'a>(settings: &'a Settings, admin: Option<&'a Secret>) -> Vec<&'a str
     let keys = settings.providers.values().filter_map(|profile| profile.api_key.as_ref());
     let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
     let webhooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
+    let hooks = settings.hooks.values().filter_map(|hook| hook.token.as_ref());
     let mcp = toolbox::secrets(settings);
-    keys.chain(tokens).chain(webhooks).chain(mcp).chain(admin).map(Secret::expose).collect()
+    let channels = webhooks.chain(hooks).chain(mcp);
+    keys.chain(tokens).chain(channels).chain(admin).map(Secret::expose).collect()
 }
 
 fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known {

@@ -81,12 +81,14 @@ impl Tool for Probe {
         Arc::new(ToolSpec {
             name: self.name.into(),
             description: "a probe".into(),
-            parameters: json!({ "type": "object" }),
+            parameters: json!({ "type": "object", "properties": { "do": { "type": "string" } } }),
         })
     }
 
-    fn effects(&self, _: &Map<String, Value>) -> CallEffects {
-        CallEffects { effects: self.effects, reach: Reach::Workspace, ..CallEffects::read_only() }
+    fn effects(&self, arguments: &Map<String, Value>) -> CallEffects {
+        let command = arguments.get("command").and_then(Value::as_str).map(str::to_owned);
+        let (effects, reach) = (self.effects, Reach::Workspace);
+        CallEffects { effects, reach, command, ..CallEffects::read_only() }
     }
 
     fn execute<'a>(

@@ -17,6 +17,8 @@ pub(super) fn scope_of(observation: &Observation) -> Option<&TurnScope> {
         | Observation::ToolCallStart { scope, .. }
         | Observation::ToolCall { scope, .. }
         | Observation::Gate { scope, .. }
+        | Observation::Hook { scope, .. }
+        | Observation::Loop { scope, .. }
         | Observation::Approval { scope, .. }
         | Observation::Trimmed { scope, .. }
         | Observation::Repaired { scope, .. } => Some(scope),

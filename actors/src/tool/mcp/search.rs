@@ -341,6 +341,7 @@ mod tests {
             call,
             tool: tool.to_owned(),
             state: CallState::Planned,
+            arguments: None,
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,

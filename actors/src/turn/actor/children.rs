@@ -1,5 +1,8 @@
 //! What a turn's actor starts: model calls, questions, batches.
 
+use rookery_messages::chat::ChatMessage;
+use rookery_messages::hook::HookEvent;
+
 use super::*;
 
 impl Turn {
@@ -35,6 +38,21 @@ impl Turn {
         if changes > 0 {
             self.voice.observe(|scope| Observation::Repaired { scope, changes });
         }
+        if bundle.hooks.listen_to(HookEvent::BeforeModelCall) {
+            self.prepare_model(ctx, iteration, tools, messages);
+            return Ok(());
+        }
+        self.start_model(ctx, iteration, tools, messages).await
+    }
+
+    pub(super) async fn start_model(
+        &mut self,
+        ctx: &mut Ctx<TurnActor>,
+        iteration: u32,
+        tools: bool,
+        messages: Vec<ChatMessage>,
+    ) -> Result<(), ActorError> {
+        let bundle = Arc::clone(&self.judge.bundle);
         let specs = if tools { self.judge.tools.specs() } else { Vec::new() };
         self.shown = Arc::default();
         self.seen_bytes = 0;
@@ -113,13 +131,14 @@ impl Turn {
 
     /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.
     fn planned(&self, call: RoundCall, grace: Duration) -> PlannedCall {
+        let as_run = call.as_run();
         let plan = match (call.outcome, call.same_as, call.authority) {
             (Some(outcome), _, _) if call.told => SlotPlan::Kept(outcome),
             (Some(outcome), _, _) => SlotPlan::Filled(outcome),
             (None, Some(other), _) => SlotPlan::SameAs(other),
-            (None, None, authority) => self.runnable(&call.call, &call.tool, authority, grace),
+            (None, None, authority) => self.runnable(&as_run, &call.tool, authority, grace),
         };
-        PlannedCall { call: call.call, tool: call.tool, plan }
+        PlannedCall { call: as_run, tool: call.tool, plan }
     }
 
     fn runnable(

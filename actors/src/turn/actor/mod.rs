@@ -6,6 +6,7 @@
 //! on (DESIGN.md, section 5).
 
 mod children;
+mod hooks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,9 @@ use rookery_messages::ids::{ActorId, ApprovalId};
 use rookery_messages::model::{ModelEnd, ModelError, ModelErrorClass, ModelReport, ModelRequest};
 use rookery_messages::observe::{Observation, TurnScope};
 use rookery_messages::store::TurnCommit;
-use rookery_messages::tool::{PlannedCall, RunnableCall, SlotPlan, ToolContext, Verdict};
+use rookery_messages::tool::{
+    BatchReport, PlannedCall, RunnableCall, SlotPlan, ToolContext, Verdict,
+};
 use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnMsg};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -74,6 +77,10 @@ pub struct Turn {
     voice: TurnVoice,
     began: Instant,
     model: Option<(ActorId, u32)>,
+    /// The model call whose messages the hooks look at, and whether tools are on offer.
+    preparing: Option<(u32, bool)>,
+    /// The batch whose calls the hooks are shown.
+    shown_to_hooks: Option<BatchReport>,
     /// Visible text of the model call in work.
     shown: Arc<Mutex<String>>,
     /// How much of it the progress limit has counted.
@@ -119,6 +126,7 @@ impl Supervised for TurnActor {
             channel,
             turn: record.id,
             conversation_id: record.conversation_id,
+            conversation: record.conversation.clone(),
             channel_id: record.channel.clone(),
             sender: claim.sender.clone(),
             approvals: claim.approvals.clone(),
@@ -139,6 +147,8 @@ impl Supervised for TurnActor {
             voice,
             began: Instant::now(),
             model: None,
+            preparing: None,
+            shown_to_hooks: None,
             shown: Arc::default(),
             seen_bytes: 0,
             batch: None,
@@ -168,11 +178,20 @@ impl Supervised for TurnActor {
             }
             TurnMsg::BatchEnded(report) => {
                 state.batch = None;
+                let Some(report) = state.show_to_hooks(ctx, report) else { return Ok(()) };
                 Input::Batch(report.outcomes)
+            }
+            TurnMsg::HooksTold => {
+                let Some(report) = state.shown_to_hooks.take() else { return Ok(()) };
+                Input::Batch(report.outcomes)
+            }
+            TurnMsg::ModelPrepared { iteration, messages } => {
+                return state.model_prepared(ctx, iteration, messages).await;
             }
             TurnMsg::ApprovalDecided(decided) => {
                 state.approvals.remove(&decided.approval.id);
                 state.decision_made(&decided.approval);
+                state.judge.remember(&decided.approval);
                 Input::Decided(Box::new(decided.approval))
             }
             TurnMsg::ApprovalHint(approval) => {
@@ -291,11 +310,16 @@ impl Turn {
             Effect::StopModel(reason) => {
                 if let Some((id, _)) = self.model {
                     ctx.stop_child(id, reason);
+                } else {
+                    self.stop_preparing(ctx, reason);
                 }
             }
             Effect::StopBatch(reason) => {
                 if let Some(id) = self.batch {
                     ctx.stop_child(id, reason);
+                } else if self.shown_to_hooks.is_some() {
+                    // Its outcomes are durable; the hooks are not waited for.
+                    ctx.note_to_self(TurnMsg::HooksTold);
                 }
             }
             Effect::StopApprovals(reason) => {
@@ -304,6 +328,11 @@ impl Turn {
                 }
             }
             Effect::Tell(event) => self.voice.tell(event),
+            Effect::Circling(found) => {
+                self.voice.tell(TurnEventKind::Notice { text: found.told() });
+                let (pattern, verdict) = (found.pattern.as_str(), found.level.as_str());
+                self.voice.observe(|scope| Observation::Loop { scope, pattern, verdict });
+            }
             Effect::HintSenders(channels) => {
                 for channel in channels {
                     let facts = self.judge.deps.channels.get(&channel);

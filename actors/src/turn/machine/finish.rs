@@ -88,6 +88,21 @@ impl Machine {
         self.fail(commit, TurnError::new(error.class.code(), error.message.clone()), world)
     }
 
+    /// V-A13: the error names the hook and its reason.
+    pub(super) fn hook_cancelled(
+        &mut self,
+        hook: &str,
+        reason: &str,
+        world: &World,
+    ) -> Vec<Effect> {
+        if let Some(reason) = self.stop.clone() {
+            return self.stop_now(&reason, world);
+        }
+        let commit = self.blank(world);
+        let message = format!("hook `{hook}` cancelled the model call: {reason}");
+        self.fail(commit, TurnError::new("hook_cancelled", message), world)
+    }
+
     fn leave(&mut self) -> Vec<Effect> {
         self.phase = super::Phase::Gone;
         vec![Effect::Leave]
@@ -122,7 +137,12 @@ impl Machine {
         }
     }
 
-    fn fail(&mut self, commit: TurnCommit, error: TurnError, world: &World) -> Vec<Effect> {
+    pub(super) fn fail(
+        &mut self,
+        commit: TurnCommit,
+        error: TurnError,
+        world: &World,
+    ) -> Vec<Effect> {
         let usage = self.usage;
         let finish =
             TurnFinish { outcome: Outcome::Failed, reply: None, error: Some(error), usage };

@@ -4,6 +4,7 @@
 //! each. The actor performs the effects; every commit has its own waiting input, so that nothing that
 //! matters happens before it is durable: commit → committed → act.
 
+mod circles;
 mod finish;
 mod reject;
 mod round;
@@ -13,7 +14,7 @@ mod stop;
 mod tests;
 
 use rookery_messages::approval::Approval;
-use rookery_messages::chat::{ChatMessage, ToolCall, Usage, UserKind};
+use rookery_messages::chat::{ChatMessage, Usage, UserKind};
 use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::StopReason;
@@ -26,7 +27,9 @@ use rookery_messages::time::World;
 use rookery_messages::tool::{JudgedCall, SlotOutcome};
 use rookery_messages::turn::{Fence, TurnFinish};
 
-pub use round::{Round, RoundCall};
+use super::loops::{Found, Loops};
+
+pub use round::{OpenCall, Round, RoundCall};
 pub(crate) use round::{settle, unusable};
 
 /// Most words of the person that wait for the turn's next round …
@@ -90,7 +93,7 @@ pub enum Effect {
     /// Judge these calls and answer [`Input::Judged`].
     Judge {
         /// The calls.
-        calls: Vec<ToolCall>,
+        calls: Vec<OpenCall>,
         /// Why the response ended; a capped response's last call is not to be trusted (A036).
         finish: FinishReason,
     },
@@ -115,6 +118,8 @@ pub enum Effect {
     StopApprovals(StopReason),
     /// Tell the clients.
     Tell(TurnEventKind),
+    /// The turn goes round in circles: tell clients and observer.
+    Circling(Found),
     /// Rows wait for these senders.
     HintSenders(Vec<ChannelId>),
     /// The end is durable: announce it, then end the actor.
@@ -173,11 +178,15 @@ pub struct Machine {
     in_flight: Option<(u64, Box<TurnCommit>)>,
     /// The model is asked for a closing answer without tools.
     summarising: bool,
+    loops: Loops,
+    /// Said once the commit in flight is durable.
+    circling: Option<Found>,
 }
 
 impl Machine {
     /// A machine that goes on from what the journal says.
     pub fn new(facts: Facts, from: super::recover::Resume) -> Self {
+        let loops = Loops::replay(facts.runtime.loop_detection.clone(), from.past);
         Self {
             facts,
             phase: Phase::Fresh,
@@ -190,6 +199,8 @@ impl Machine {
             stop: None,
             in_flight: None,
             summarising: false,
+            loops,
+            circling: None,
         }
     }
 
@@ -201,6 +212,11 @@ impl Machine {
     /// Tokens so far.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// The round in work.
+    pub fn round(&self) -> Option<&Round> {
+        self.round.as_ref()
     }
 
     /// Which model call is or was the last.
@@ -247,8 +263,7 @@ impl Machine {
         match &self.round {
             None => self.call_model(world),
             Some(round) => {
-                let calls = round.calls.iter().filter(|c| c.is_open());
-                let calls = calls.map(|c| c.call.clone()).collect();
+                let calls = round.open_calls();
                 self.phase = Phase::Judging;
                 vec![Effect::Judge { calls, finish: FinishReason::ToolCalls }]
             }
@@ -278,6 +293,7 @@ impl Machine {
                 self.rejected(&why, &partial, usage, world)
             }
             ModelEnd::Failed { error, partial } => self.model_failed(&error, &partial, world),
+            ModelEnd::Cancelled { hook, reason } => self.hook_cancelled(&hook, &reason, world),
             ModelEnd::Stopped { reason, partial } => {
                 let reason = self.stop.clone().unwrap_or(reason);
                 self.stopped_while_calling(&reason, &partial, world)
@@ -290,9 +306,15 @@ impl Machine {
         if response.calls.is_empty() || self.summarising {
             return self.final_text(response, world);
         }
-        let finish = response.finish.clone();
-        let calls = response.calls.clone();
-        self.round = Some(Round::new(self.iteration, response));
+        let mut finish = response.finish.clone();
+        let mut round = Round::new(self.iteration, response);
+        self.refuse_circles(&mut round, world);
+        if round.calls.last().is_some_and(|last| last.outcome.is_some()) {
+            // The call that may be cut is not among those to be judged.
+            finish = FinishReason::ToolCalls;
+        }
+        let calls = round.open_calls();
+        self.round = Some(round);
         if let Some(reason) = self.stop.clone() {
             return self.stop_now(&reason, world);
         }
@@ -315,7 +337,8 @@ impl Machine {
             Ok(ack) => ack,
             Err(error) => return self.commit_failed(seq, commit, error),
         };
-        let mut effects = Vec::new();
+        let mut effects: Vec<Effect> =
+            self.circling.take().map(Effect::Circling).into_iter().collect();
         if !ack.outbox.is_empty() {
             let channels = ack.outbox.into_iter().map(|(_, channel)| channel).collect();
             effects.push(Effect::HintSenders(channels));
@@ -396,6 +419,9 @@ impl Machine {
     }
 
     fn append_steering(&mut self, commit: &mut TurnCommit, world: &World) {
+        if !self.steering.is_empty() {
+            self.loops.forget();
+        }
         for text in std::mem::take(&mut self.steering) {
             let entry = self.entry(JournalKind::Steered { text: text.clone() });
             commit.entries.push(entry);

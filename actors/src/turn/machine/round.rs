@@ -10,8 +10,27 @@ use rookery_messages::store::TurnCommit;
 use rookery_messages::time::World;
 use rookery_messages::tool::{Authority, Effects, JudgedCall, SlotOutcome, Verdict, text};
 use rookery_messages::turn::{CallRecord, CallState, TurnState};
+use serde_json::{Map, Value};
 
+use super::super::loops::Level;
 use super::{BatchPlan, Effect, Machine, Next, Phase};
+
+/// A call to be judged.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OpenCall {
+    /// The call, as the model wrote it.
+    pub call: ToolCall,
+    /// What a former attempt prepared: the tool's resolved name and the arguments. It stands; no hook is
+    /// asked about the call again.
+    pub prepared: Option<(String, Map<String, Value>)>,
+}
+
+impl OpenCall {
+    /// The tool's name, as resolved by a former attempt or as the model wrote it.
+    pub fn name(&self) -> &str {
+        self.prepared.as_ref().map_or(&self.call.name, |(name, _)| name)
+    }
+}
 
 /// A call of the round in work.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +39,10 @@ pub struct RoundCall {
     pub call: ToolCall,
     /// The tool's resolved name.
     pub tool: String,
+    /// The arguments as they will run, where they are not the model's own.
+    pub arguments: Option<Map<String, Value>>,
+    /// A former attempt prepared it.
+    pub prepared: bool,
     /// What repeating it would mean.
     pub effects: Effects,
     /// Why it may run, once it may.
@@ -42,6 +65,8 @@ impl RoundCall {
         Self {
             tool: call.name.clone(),
             call,
+            arguments: None,
+            prepared: false,
             effects: Effects::Once,
             authority: None,
             asked: None,
@@ -68,6 +93,23 @@ impl RoundCall {
         }
     }
 
+    /// The call with the arguments it runs with (V-G2).
+    pub fn as_run(&self) -> ToolCall {
+        let mut call = self.call.clone();
+        if let Some(arguments) = &self.arguments {
+            call.arguments = Arguments::Object(arguments.clone());
+        }
+        call
+    }
+
+    fn open(&self) -> OpenCall {
+        let prepared = match self.as_run().arguments {
+            Arguments::Object(arguments) if self.prepared => Some((self.tool.clone(), arguments)),
+            _ => None,
+        };
+        OpenCall { call: self.call.clone(), prepared }
+    }
+
     /// It needed an approval, whatever came of it.
     pub fn was_asked(&self) -> bool {
         let refused = self.outcome.as_ref().map(|outcome| outcome.state);
@@ -80,7 +122,7 @@ impl RoundCall {
         self.outcome.is_none() && self.same_as.is_none()
     }
 
-    fn fill(&mut self, outcome: SlotOutcome, now: Timestamp) {
+    pub(super) fn fill(&mut self, outcome: SlotOutcome, now: Timestamp) {
         self.asked = None;
         self.outcome = Some(outcome);
         self.ended_at = Some(now);
@@ -119,6 +161,10 @@ impl Round {
         }
     }
 
+    pub(super) fn open_calls(&self) -> Vec<OpenCall> {
+        self.calls.iter().filter(|call| call.is_open()).map(RoundCall::open).collect()
+    }
+
     fn waits(&self) -> bool {
         self.calls.iter().any(|call| call.asked.is_some())
     }
@@ -143,6 +189,7 @@ impl Machine {
             commit.entries.push(self.entry(kind));
         }
         let mut requests = Vec::new();
+        let mut ends_turn = None;
         // The judge counts among the calls it was given; the round may have ended ones between them.
         let open = open_indices(&round);
         for judged in judged {
@@ -154,6 +201,7 @@ impl Machine {
                 continue;
             };
             call.tool = judged.tool;
+            call.arguments = judged.arguments;
             call.effects = judged.effects;
             match judged.verdict {
                 Verdict::Run(authority) => call.authority = Some(authority),
@@ -163,7 +211,17 @@ impl Machine {
                     call.asked = Some(request.id);
                     requests.push(*request);
                 }
+                Verdict::EndsTurn { outcome, error } => {
+                    call.fill(outcome, now);
+                    ends_turn.get_or_insert(error);
+                }
             }
+        }
+        if let Some(error) = ends_turn {
+            // V-G14: nobody is asked and nothing runs; the round stands in the history.
+            self.round = Some(round);
+            self.append_round(&mut commit, world);
+            return self.fail(commit, error, world);
         }
         // An end that the journal gave away, as *outcome unknown*, is known since now.
         for call in round.calls.iter_mut().filter(|call| call.outcome.is_some()) {
@@ -179,6 +237,7 @@ impl Machine {
                 call: call.call.id,
                 tool: call.tool.clone(),
                 state: call.record().state,
+                arguments: call.arguments.clone(),
                 effects: call.effects,
                 output: call.outcome.as_ref().map(|o| o.output.clone()),
                 same_as: call.same_as,
@@ -287,7 +346,14 @@ impl Machine {
     /// The round goes into the history, in slot order, in one transaction.
     fn record(&mut self, world: &World) -> Vec<Effect> {
         let mut commit = self.blank(world);
+        let found = self.watch_round();
         self.append_round(&mut commit, world);
+        if let Some(found) = found {
+            if found.level == Level::Break {
+                return self.break_off(commit, found, world);
+            }
+            self.note_circle(&mut commit, found, world);
+        }
         self.append_steering(&mut commit, world);
         commit.usage = Some(self.usage);
         commit.state = Some(TurnState::Running);

@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Risk};
-use rookery_messages::chat::Arguments;
+use rookery_messages::chat::{Arguments, ToolCall};
 use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::{ModelError, ModelErrorClass};
 use rookery_messages::settings::CapBehaviour;
 use rookery_messages::time::{Clock, Ids, Rng};
 use rookery_messages::tool::{Authority, Effects, Verdict, text};
-use rookery_messages::turn::{CallState, Outcome};
+use rookery_messages::turn::{CallState, Outcome, TurnError};
 use uuid::Uuid;
 
 use super::*;
+use crate::turn::loops::Level;
 use crate::turn::recover::Resume;
 
 struct Fixed(AtomicU64);
@@ -132,6 +133,7 @@ struct Told {
     commits: Vec<TurnCommit>,
     announced: Vec<TurnFinish>,
     left: usize,
+    circles: Vec<Level>,
     steps: usize,
 }
 
@@ -187,7 +189,7 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 Effect::Judge { calls, .. } => {
                     let judged = calls
                         .into_iter()
-                        .map(|call| {
+                        .map(|OpenCall { call, .. }| {
                             let pick =
                                 script.verdicts.get(picks.0 % script.verdicts.len()).copied();
                             picks.0 += 1;
@@ -197,7 +199,8 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                                 _ => Verdict::Run(Authority::Policy),
                             };
                             let effects = Effects::Once;
-                            JudgedCall { call, tool: "tool".into(), effects, verdict }
+                            let (tool, arguments) = ("tool".into(), None);
+                            JudgedCall { call, tool, arguments, effects, verdict }
                         })
                         .collect();
                     queue.push_back(Input::Judged(judged));
@@ -242,6 +245,7 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 }
                 Effect::Announce(finish) => told.announced.push(*finish),
                 Effect::Leave => told.left += 1,
+                Effect::Circling(found) => told.circles.push(found.level),
                 Effect::StopApprovals(_) | Effect::Tell(_) | Effect::HintSenders(_) => {}
                 Effect::Broken(error) => panic!("broken: {error}"),
             }
@@ -375,7 +379,7 @@ fn decisions_become_results_the_model_can_tell_apart() {
     );
 }
 
-// I4
+// I4, V-J24
 #[test]
 fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() {
     let world = world();
@@ -385,6 +389,7 @@ fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() 
     let judged = calls(2, 1).into_iter().map(|call| JudgedCall {
         call,
         tool: "tool".into(),
+        arguments: None,
         effects: Effects::Once,
         verdict: Verdict::Run(Authority::Policy),
     });
@@ -398,6 +403,87 @@ fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() 
     assert!(matches!(effects[..], [Effect::Commit { .. }]), "{effects:?}");
     let results: Vec<_> = machine.history()[2..].iter().map(ChatMessage::text).collect();
     assert_eq!(results, ["output", text::INTERRUPTED_NOT_STARTED]);
+    let asked: Vec<String> = calls(2, 1).iter().map(ToolCall::wire_id).collect();
+    let answered = machine.history()[2..].iter().map(|message| match message {
+        ChatMessage::Tool { wire_id, .. } => wire_id.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(answered.collect::<Vec<_>>(), asked);
+}
+
+// V-J20, V-J21, V-J22
+#[test]
+fn a_turn_in_circles_is_told_held_up_and_ended_with_all_rounds_in_its_history() {
+    let mut machine = machine(RuntimeProfile::default());
+    let told = drive(&mut machine, &Script { rounds: vec![1; 9], ..plain() });
+    assert_eq!(told.circles, [Level::Warn, Level::Block, Level::Break]);
+    assert_eq!(end(&told), (Outcome::Failed, Some("loop_detected")));
+    let results = machine.history().iter().filter_map(|message| match message {
+        ChatMessage::Tool { output, .. } => Some(output.starts_with(text::LOOP_REFUSED_PREFIX)),
+        _ => None,
+    });
+    assert_eq!(results.collect::<Vec<_>>(), [false, false, false, false, true]);
+    let notes = machine
+        .history()
+        .iter()
+        .filter(|message| matches!(message, ChatMessage::User { kind: UserKind::Feedback, .. }));
+    assert_eq!(notes.count(), 2, "a note, and a warning that the next call is refused");
+}
+
+// V-J22, V-N1
+#[test]
+fn a_later_life_knows_how_far_round_the_former_one_was() {
+    let script = Script { rounds: vec![1; 9], ..plain() };
+    let mut whole = machine(RuntimeProfile::default());
+    let commits = drive(&mut whole, &script).commits;
+    for cut in 0..commits.len() - 1 {
+        let kept = &commits[..cut];
+        let journal: Vec<JournalEntry> = kept.iter().flat_map(|c| c.entries.clone()).collect();
+        let user = StoredMessage {
+            id: MessageId(Uuid::nil()),
+            turn: TurnId(Uuid::from_u128(1)),
+            at: Timestamp::UNIX_EPOCH,
+            message: ChatMessage::user("hello"),
+        };
+        let history: Vec<StoredMessage> =
+            std::iter::once(user).chain(kept.iter().flat_map(|c| c.messages.clone())).collect();
+        let from = crate::turn::recover::resume(&journal, &history, Usage::default());
+        let mut second = Machine::new(facts(RuntimeProfile::default()), from);
+        let told = drive(&mut second, &script);
+        assert_eq!(end(&told), (Outcome::Failed, Some("loop_detected")), "cut {cut}");
+        assert_eq!(second.history(), whole.history(), "cut {cut}");
+    }
+}
+
+// V-G14
+#[test]
+fn a_call_that_ends_the_turn_lets_nothing_else_of_its_response_run() {
+    let world = world();
+    let mut machine = machine(RuntimeProfile::default());
+    machine.step(Input::Begin, &world);
+    machine.step(says(1, "text", 3), &world);
+    let verdicts = [
+        Verdict::Run(Authority::Policy),
+        Verdict::EndsTurn {
+            outcome: SlotOutcome::unrun(CallState::Denied, text::REPEATED_UNAPPROVED),
+            error: TurnError::new("repeated_request", "asked again"),
+        },
+        Verdict::Ask(Box::new(request(&calls(3, 1)[2]))),
+    ];
+    let judged = calls(3, 1).into_iter().zip(verdicts).map(|(call, verdict)| JudgedCall {
+        call,
+        tool: "tool".into(),
+        arguments: None,
+        effects: Effects::Once,
+        verdict,
+    });
+    let effects = machine.step(Input::Judged(judged.collect()), &world);
+    let [Effect::Commit { commit, .. }] = &effects[..] else { panic!("{effects:?}") };
+    let finish = commit.finish.as_ref().unwrap();
+    assert_eq!(finish.error.as_ref().unwrap().code, "repeated_request");
+    assert!(commit.approvals.is_empty());
+    let states: Vec<CallState> = commit.calls.iter().map(|call| call.state).collect();
+    assert_eq!(states, [CallState::Interrupted, CallState::Denied, CallState::Interrupted]);
 }
 
 #[test]

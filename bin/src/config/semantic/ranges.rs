@@ -37,6 +37,19 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("max_tool_iterations"), profile.max_tool_iterations.into(), 1..=10_000);
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
+        let loops = &profile.loop_detection;
+        let path = |key| ["runtime_profiles", name.as_str(), "loop_detection", key];
+        for (key, times) in [
+            ("repeats", loops.repeats),
+            ("cycles", loops.cycles),
+            ("no_progress", loops.no_progress),
+        ] {
+            range(&path(key), times.into(), 2..=1_000);
+        }
+        range(&path("window"), loops.window.into(), 1..=10_000);
+    }
+    for (name, hook) in &settings.hooks {
+        range(&["hooks", name.as_str(), "timeout_ms"], hook.timeout_ms, 1..=600_000);
     }
     for (name, server) in &settings.mcp.servers {
         let path = |key| ["mcp", "servers", name.as_str(), key];
