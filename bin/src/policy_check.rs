@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rookery_actors::policy::arguments::arguments_hash;
 use rookery_actors::policy::gate::{Access, CallToJudge};
 use rookery_actors::runtime::system_world;
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_messages::approval::Risk;
-use rookery_messages::ids::ConversationId;
+use rookery_messages::ids::{AgentName, ConversationId};
 use rookery_messages::settings::Settings;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -73,8 +72,10 @@ pub fn policy_check(
     let judged = gate.evaluate(&CallToJudge {
         tool: name,
         effects: &effects,
-        arguments_hash: &arguments_hash(arguments),
+        key: None,
         conversation_id: ConversationId(world.ids.next()),
+        agent: &AgentName::new(agent),
+        tainted: None,
         grant: None,
         approval: None,
         now: world.now(),

@@ -322,9 +322,13 @@ pub struct AgentSettings {
     /// What it is told first.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    /// Where approvals of turns without a way to ask go: `admin`.
+    /// Where approvals are asked beside the turn's own channel: `admin`, or a webhook such as `webhook.ops`
+    /// with a `secret`, a `reply_url` and `approvers`, who answer there.
     #[serde(default)]
     pub approval_route: Option<String>,
+    /// If nobody can be reached by `approval_route`, the turn's own people are asked; else it is denied.
+    #[serde(default)]
+    pub approval_route_inherit: bool,
 }
 
 /// How much an agent may do by itself.

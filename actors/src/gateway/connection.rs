@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::access::View;
-use super::approvals::{Word, decision, settle};
+use super::approvals::{Choice, choice, settle};
 use super::cancel::{cancel, stop_running};
 use super::deps::Shared;
 use super::error::ApiError;
@@ -243,8 +243,8 @@ impl ConnectionState {
             ClientFrame::Message { id, text } => self.message(ctx, id, text),
             ClientFrame::Steer { text } => self.steer(ctx, text),
             ClientFrame::Cancel { turn } => self.cancel(ctx, turn),
-            ClientFrame::Approval { id, decision, replacement, reason } => {
-                self.decide(ctx, id, decision, replacement, reason);
+            ClientFrame::Approval { id, decision, replacement, reason, scope } => {
+                self.decide(ctx, id, choice(decision, replacement, reason, scope));
             }
             ClientFrame::Resume { seq } => self.say(ctx, Out::Resume(seq)),
         }
@@ -355,9 +355,7 @@ impl ConnectionState {
         &mut self,
         ctx: &mut Ctx<Connection>,
         id: ApprovalId,
-        word: Word,
-        replacement: Option<String>,
-        reason: Option<String>,
+        choice: Result<Choice, ApiError>,
     ) {
         let (shared, terms) = (Arc::clone(&self.shared), Arc::clone(&self.terms));
         let conversation = self.conversation;
@@ -368,9 +366,9 @@ impl ConnectionState {
                 let approval = approval
                     .filter(|a| terms.is_operator() || Some(a.conversation_id) == conversation)
                     .ok_or_else(|| ApiError::not_found("approval"))?;
-                let decision = decision(word, replacement, reason)?;
+                let choice = choice?;
                 let privileged = terms.is_operator();
-                settle(&shared, &approval, decision, terms.decider(), privileged).await
+                settle(&shared, &approval, choice, terms.decider(), privileged).await
             };
             // A084: what is said comes from what is stored.
             let frame = match decided.await {

@@ -122,6 +122,7 @@ impl Rig {
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
+            approval_inherits: false,
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };

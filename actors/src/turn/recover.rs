@@ -37,6 +37,7 @@ pub struct Resume {
 struct Prepared {
     state: CallState,
     effects: Effects,
+    brings_in: bool,
     output: Option<String>,
     tool: String,
     same_as: Option<usize>,
@@ -76,12 +77,22 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     usage: *usage,
                     requests: Vec::new(),
                     decisions: Vec::new(),
+                    asked_before: Vec::new(),
                 });
             }
-            JournalKind::CallPrepared { call, tool, state, effects, output, same_as } => {
+            JournalKind::CallPrepared {
+                call,
+                tool,
+                state,
+                effects,
+                output,
+                same_as,
+                brings_in,
+            } => {
                 traces.entry(*call).or_default().prepared = Some(Prepared {
                     state: *state,
                     effects: *effects,
+                    brings_in: *brings_in,
                     output: output.clone(),
                     tool: tool.clone(),
                     same_as: *same_as,
@@ -97,9 +108,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     Some(SlotOutcome::unrun(*state, output.clone()));
             }
             JournalKind::Appended { .. } => round = None,
+            JournalKind::ApprovalAsked { approval, .. } => {
+                if let Some(round) = &mut round {
+                    round.asked_before.push(*approval);
+                }
+            }
             JournalKind::Started
             | JournalKind::Steered { .. }
-            | JournalKind::ApprovalAsked { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
             | JournalKind::Ended { .. } => {}
@@ -128,6 +143,7 @@ fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
     if let Some(prepared) = trace.prepared {
         call.tool = prepared.tool;
         call.effects = prepared.effects;
+        call.brings_in = prepared.brings_in;
         call.same_as = prepared.same_as;
         if prepared.state.is_end() {
             let output = prepared.output.unwrap_or_default();
@@ -183,6 +199,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 

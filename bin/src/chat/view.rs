@@ -93,8 +93,16 @@ impl View {
     /// The request and the question.
     pub(super) fn approval(&mut self, approval: &Approval) -> String {
         let start = self.fresh_line();
+        let place = match &approval.batch {
+            Some(batch) => format!("[{} of {}] ", batch.position, batch.of),
+            None => String::new(),
+        };
+        let offer = match &approval.offer {
+            Some(offer) => format!("  always would cover: {}\n", strict(&offer.pattern)),
+            None => String::new(),
+        };
         let text = format!(
-            "{start}! {} needs approval ({} risk): {}\n{}\n",
+            "{start}! {place}{} needs approval ({} risk): {}\n{}\n{offer}",
             strict(&approval.tool),
             approval.risk.as_str(),
             strict(&approval.reason),

@@ -25,7 +25,7 @@ use rookery_actors::store::sqlite::{SqliteOptions, SqliteReader, SqliteStore, op
 use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::registry::Registry;
-use rookery_actors::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, TurnDeps};
 use rookery_messages::address::Address;
 use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
 use rookery_messages::ids::{AgentName, ChannelId};
@@ -294,7 +294,8 @@ fn bundle(
             .cloned()
             .unwrap_or_else(RuntimeProfile::default),
         system_prompt: agent.system_prompt.clone().unwrap_or_else(|| SYSTEM_PROMPT.to_owned()),
-        approval_route: agent.approval_route.clone(),
+        approval_route: agent.approval_route.as_deref().map(AskedAt::new),
+        approval_inherits: agent.approval_route_inherit,
     })
 }
 

@@ -20,6 +20,7 @@ use tokio::net::unix::pipe;
 
 use super::args::{self, Arguments};
 use crate::policy::paths::PathGate;
+use crate::policy::programs::search_path;
 use crate::policy::shell::plain_words;
 use crate::tool::process::{Launch, NotEnded, ProcessGroup};
 use kept::Kept;
@@ -155,18 +156,9 @@ fn argv(command: &str) -> Vec<OsString> {
 
 /// All that a command sees of ours: no key, no configuration (V-M21).
 fn environment(workspace: &Path) -> Vec<(String, OsString)> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // A program of the workspace must not pass for one of the system.
-    let folders: Vec<_> = std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute() && !folder.starts_with(workspace))
-        .collect();
-    let path = std::env::join_paths(&folders)
-        .ok()
-        .filter(|path| !path.is_empty())
-        .unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
     let lang = std::env::var_os("LANG").unwrap_or_else(|| OsString::from("C.UTF-8"));
     let mut environment = vec![
-        ("PATH".to_owned(), path),
+        ("PATH".to_owned(), search_path(workspace)),
         ("HOME".to_owned(), workspace.as_os_str().to_owned()),
         ("LANG".to_owned(), lang),
         ("TERM".to_owned(), OsString::from("dumb")),

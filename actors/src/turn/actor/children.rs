@@ -126,7 +126,7 @@ impl Turn {
         grace: Duration,
     ) -> SlotPlan {
         use rookery_messages::chat::Arguments;
-        use rookery_messages::tool::{Authority, SlotOutcome, text};
+        use rookery_messages::tool::{SlotOutcome, text};
         use rookery_messages::turn::CallState;
 
         let blocked = |why: String| {
@@ -145,14 +145,7 @@ impl Turn {
             return blocked(format!("tool {name} is not available"));
         };
         let effects = tool.effects(arguments);
-        let approval = match &authority {
-            Authority::Approved { approval } => Some(*approval),
-            Authority::Policy | Authority::Granted { .. } => None,
-        };
-        let hash = arguments_hash(arguments);
-        // A grant was looked up moments ago and covers exactly these arguments; a block is looked for.
-        if !matches!(authority, Authority::Granted { .. })
-            && let Verdict::Filled(outcome) = self.judge.recheck(name, &effects, &hash, approval)
+        if let Verdict::Filled(outcome) = self.judge.recheck(name, arguments, &effects, &authority)
         {
             return SlotPlan::Filled(outcome);
         }

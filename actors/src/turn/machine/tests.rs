@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Risk};
+use rookery_messages::approval::{Approval, ApprovalState, GrantOffer, Decider, Decision, Risk};
 use rookery_messages::chat::Arguments;
 use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::invariant::{Invariant, Tolerate};
@@ -106,6 +106,10 @@ fn request(call: &ToolCall) -> Approval {
         asked_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::UNIX_EPOCH,
         approvers: vec![],
+        summary: "path=a.txt".to_owned(),
+        offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+        batch: None,
+        route: None,
         state: ApprovalState::Pending,
         decision: None,
         decided_by: None,
@@ -195,7 +199,13 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                                 _ => Verdict::Run(Authority::Policy),
                             };
                             let effects = Effects::Once;
-                            JudgedCall { call, tool: "tool".into(), effects, verdict }
+                            JudgedCall {
+                                call,
+                                tool: "tool".into(),
+                                effects,
+                                brings_in: false,
+                                verdict,
+                            }
                         })
                         .collect();
                     queue.push_back(Input::Judged(judged));
@@ -384,6 +394,7 @@ fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() 
         call,
         tool: "tool".into(),
         effects: Effects::Once,
+        brings_in: false,
         verdict: Verdict::Run(Authority::Policy),
     });
     let effects = machine.step(Input::Judged(judged.collect()), &world);
