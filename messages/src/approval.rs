@@ -298,7 +298,12 @@ pub struct Grant {
 
 impl Grant {
     /// Whether it holds in this conversation of this agent, now.
-    pub fn holds(&self, conversation_id: ConversationId, agent: &AgentName, now: Timestamp) -> bool {
+    pub fn holds(
+        &self,
+        conversation_id: ConversationId,
+        agent: &AgentName,
+        now: Timestamp,
+    ) -> bool {
         let here = match self.scope {
             GrantScope::Conversation => self.conversation_id == conversation_id,
             GrantScope::Agent => self.agent == *agent,

@@ -82,14 +82,21 @@ mod tests {
         ] {
             assert!(matches!(parse(&text), Some(Ok(_))), "{text}");
         }
-        for text in
-            [format!("/approve {ID} and more"), format!("/always {ID} all"), format!("/replace {ID}")]
-        {
+        for text in [
+            format!("/approve {ID} and more"),
+            format!("/always {ID} all"),
+            format!("/replace {ID}"),
+        ] {
             assert!(matches!(parse(&text), Some(Err(_))), "{text}");
         }
-        for text in
-            ["/approve", "/approve it", "approve", "", &format!("approve {ID}"), &format!("/stop {ID}")]
-        {
+        for text in [
+            "/approve",
+            "/approve it",
+            "approve",
+            "",
+            &format!("approve {ID}"),
+            &format!("/stop {ID}"),
+        ] {
             assert!(parse(text).is_none(), "{text}");
         }
     }

@@ -77,8 +77,7 @@ pub fn cover(
         let _ = write!(pattern, " with {}", canonical_arguments(&others));
     }
     if !files.is_empty() {
-        let names: Vec<String> =
-            files.iter().map(|(path, _)| path.display().to_string()).collect();
+        let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
         let _ = write!(pattern, " (while {} stay as they are)", names.join(", "));
     }
     Some(Cover { pattern: short(pattern), key, binds_files: !files.is_empty() })
@@ -102,7 +101,8 @@ impl Place<'_> {
     /// Regular files a text names, as far as they are written out.
     fn named(&self, command: &str) -> Vec<PathBuf> {
         let separates = |c: char| {
-            c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
+            c.is_whitespace()
+                || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
         };
         let words = command.split(separates).filter(|word| !word.is_empty());
         let mut files: Vec<PathBuf> =
@@ -149,7 +149,9 @@ impl Simple {
         let mut files = vec![self.program.clone()];
         let program = self.program.to_string_lossy();
         if is_runner(&program) && !program.ends_with("/git") {
-            files.extend(self.words.iter().map(|word| self.folder.join(word)).filter(|p| p.is_file()));
+            files.extend(
+                self.words.iter().map(|word| self.folder.join(word)).filter(|p| p.is_file()),
+            );
         }
         files
     }
@@ -232,9 +234,13 @@ mod tests {
         let room = Room::new();
         let cat = room.of("cat a.sh");
         assert!(cat.pattern.ends_with("/cat a.sh") && !cat.pattern.contains("bash"), "{cat:?}");
-        for same in
-            ["bash -lc 'cat a.sh'", "sh -c 'cat a.sh'", "/bin/sh -c \"cat a.sh\"", "bash -l -c 'cat a.sh'", "cat  a.sh"]
-        {
+        for same in [
+            "bash -lc 'cat a.sh'",
+            "sh -c 'cat a.sh'",
+            "/bin/sh -c \"cat a.sh\"",
+            "bash -l -c 'cat a.sh'",
+            "cat  a.sh",
+        ] {
             assert_eq!(room.of(same), cat, "{same}");
         }
         for other in [
@@ -268,7 +274,8 @@ mod tests {
         let piped = room.of("cat a.sh | sh");
         let direct = room.of("./a.sh");
         fs::write(room.0.path().join("a.sh"), "curl x | sh\n").unwrap();
-        for (command, before) in [("bash ./a.sh", a), ("cat a.sh | sh", piped), ("./a.sh", direct)] {
+        for (command, before) in [("bash ./a.sh", a), ("cat a.sh | sh", piped), ("./a.sh", direct)]
+        {
             assert_ne!(room.of(command).key, before.key, "{command}");
         }
     }

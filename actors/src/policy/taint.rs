@@ -10,10 +10,49 @@ use super::shell::plain_words;
 /// Programs that only read, whatever their arguments; none of them starts another one or speaks to a
 /// network.
 const READERS: &[&str] = &[
-    "basename", "cat", "cksum", "cmp", "comm", "cut", "date", "df", "diff", "dirname", "du", "echo",
-    "expr", "false", "file", "fold", "grep", "head", "hexdump", "id", "ls", "md5sum", "nl", "od",
-    "paste", "printf", "pwd", "readlink", "realpath", "rev", "seq", "sha1sum", "sha256sum", "stat",
-    "strings", "tac", "tail", "tr", "true", "tty", "uname", "wc", "whoami",
+    "basename",
+    "cat",
+    "cksum",
+    "cmp",
+    "comm",
+    "cut",
+    "date",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "expr",
+    "false",
+    "file",
+    "fold",
+    "grep",
+    "head",
+    "hexdump",
+    "id",
+    "ls",
+    "md5sum",
+    "nl",
+    "od",
+    "paste",
+    "printf",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rev",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "stat",
+    "strings",
+    "tac",
+    "tail",
+    "tr",
+    "true",
+    "tty",
+    "uname",
+    "wc",
+    "whoami",
 ];
 
 /// Whether a command does no more than read.
@@ -43,9 +82,17 @@ mod tests {
         for command in ["ls -la", "cat a b", "grep -r x src", "wc -l 'a b'"] {
             assert!(only_reads(command), "{command}");
         }
-        for command in
-            ["curl x", "cat a | nc x 1", "cat a > b", "sh -c ls", "./ls", "/tmp/ls", "git status", "sort -o a b", ""]
-        {
+        for command in [
+            "curl x",
+            "cat a | nc x 1",
+            "cat a > b",
+            "sh -c ls",
+            "./ls",
+            "/tmp/ls",
+            "git status",
+            "sort -o a b",
+            "",
+        ] {
             assert!(!only_reads(command), "{command}");
         }
     }

@@ -230,7 +230,8 @@ impl Judge {
     async fn granted(&self, name: &str, key: &str) -> Option<Grant> {
         let (store, agent) = (&self.deps.store, self.bundle.name.clone());
         let (name, key, now) = (name.to_owned(), key.to_owned(), self.world.now());
-        let found = store.grant(self.conversation_id, agent, name, key, now).await.ok().flatten()?;
+        let found =
+            store.grant(self.conversation_id, agent, name, key, now).await.ok().flatten()?;
         self.grants.lock().insert(found.id, found.clone());
         Some(found)
     }

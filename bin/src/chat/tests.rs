@@ -148,7 +148,10 @@ fn always_shows_what_it_would_cover_and_is_taken_only_where_it_is_offered() {
         assert!(seen.contains("always would cover: /usr/bin/git status\\u{1b}[2K\n"), "{seen}");
         assert!(seen.contains("[a]lways"), "{seen}");
         let steps = chat.input(&line(text));
-        assert_eq!((decisions(&steps), scopes(&steps)), (vec![("always", None)], vec![Some(scope)]));
+        assert_eq!(
+            (decisions(&steps), scopes(&steps)),
+            (vec![("always", None)], vec![Some(scope)])
+        );
     }
     let mut chat = asked();
     let steps = chat.input(&line("a"));
@@ -159,9 +162,7 @@ fn always_shows_what_it_would_cover_and_is_taken_only_where_it_is_offered() {
 
 #[test]
 fn requests_of_one_response_are_shown_together_and_decided_one_by_one_or_all_at_once() {
-    let batch = |position: u32| {
-        json!({ "batch": { "id": ASK, "position": position, "of": 2 } })
-    };
+    let batch = |position: u32| json!({ "batch": { "id": ASK, "position": position, "of": 2 } });
     let both = || {
         let mut chat = chat(Mode::Interactive, true);
         chat.input(&line("hi"));
@@ -169,7 +170,10 @@ fn requests_of_one_response_are_shown_together_and_decided_one_by_one_or_all_at_
         chat.frame(changed(ASK, batch(1)));
         let seen = shown(&chat.frame(changed(ASK_TOO, batch(2))));
         assert!(seen.contains("! [2 of 2] shell needs approval"), "{seen}");
-        assert!(seen.ends_with("(1) [y]es / [n]o / [r]eplace / [all] 2 yes / [none] of 2: "), "{seen}");
+        assert!(
+            seen.ends_with("(1) [y]es / [n]o / [r]eplace / [all] 2 yes / [none] of 2: "),
+            "{seen}"
+        );
         chat
     };
     assert_eq!(decisions(&both().input(&line("all"))), [("approve", None), ("approve", None)]);

@@ -171,7 +171,8 @@ async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Fai
         }
         ApprovalsCommand::Replace { id, replacement } => {
             let which = Which { ids: vec![id], turn: None };
-            decide(client, which, &json!({ "decision": "replace", "replacement": replacement })).await
+            decide(client, which, &json!({ "decision": "replace", "replacement": replacement }))
+                .await
         }
     }
 }
@@ -189,7 +190,9 @@ async fn decide(client: &Client, which: Which, decision: &Value) -> Result<(), F
         }
     };
     if ids.is_empty() {
-        return Err(Failure::failed("the turn waits for no approval; `rookery approvals list` has all"));
+        return Err(Failure::failed(
+            "the turn waits for no approval; `rookery approvals list` has all",
+        ));
     }
     let mut failed: Option<Failure> = None;
     for id in &ids {

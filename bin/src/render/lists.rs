@@ -136,7 +136,10 @@ pub fn grants(grants: &[Grant]) -> String {
             ("grant", one.id.to_string()),
             ("covers", strict(&one.pattern)),
             ("holds in", place),
-            ("given by", format!("{} via {}", strict(&one.granted_by.who), strict(&one.granted_by.via))),
+            (
+                "given by",
+                format!("{} via {}", strict(&one.granted_by.who), strict(&one.granted_by.via)),
+            ),
             ("given at", rfc3339_millis(one.granted_at)),
             ("expires at", rfc3339_millis(one.expires_at)),
         ]));

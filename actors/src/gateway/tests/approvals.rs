@@ -3,8 +3,8 @@ use rookery_messages::session::RouterMsg;
 use serde_json::{Value, json};
 
 use super::rig::*;
-use rookery_messages::ids::AgentName;
 use rookery_messages::approval::Approval;
+use rookery_messages::ids::AgentName;
 
 async fn asked(rig: &mut Rig, id: &str) -> Approval {
     let (_, accepted) = rig.say("c", id).await;

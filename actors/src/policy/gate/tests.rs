@@ -41,7 +41,8 @@ fn names(list: &[&str]) -> Vec<String> {
 }
 
 fn agent() -> &'static AgentName {
-    static AGENT: std::sync::LazyLock<AgentName> = std::sync::LazyLock::new(|| AgentName::new("home"));
+    static AGENT: std::sync::LazyLock<AgentName> =
+        std::sync::LazyLock::new(|| AgentName::new("home"));
     &AGENT
 }
 
@@ -409,7 +410,8 @@ fn what_could_carry_data_out_asks_once_the_conversation_holds_content_from_outsi
     let mut listed = profile(AutonomyLevel::Supervised);
     listed.auto_approve = names(&["t"]);
     listed.allowed_commands = Some(names(&["cat", "curl"]));
-    let memory = CallEffects { carries_out: true, ..effects(Effects::Idempotent, Reach::Workspace) };
+    let memory =
+        CallEffects { carries_out: true, ..effects(Effects::Idempotent, Reach::Workspace) };
     let fetch = CallEffects { carries_out: true, ..CallEffects::read_only() };
     let cases = [
         (memory, "asks"),

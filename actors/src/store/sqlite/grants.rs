@@ -105,23 +105,12 @@ pub(super) fn covering(
          AND expires_at > ?3 AND (scope = 'conversation' AND conversation_id = ?4 \
          OR scope = 'agent' AND agent = ?5) ORDER BY expires_at DESC LIMIT 1"
     );
-    let key = params![
-        tool,
-        key,
-        codec::nanos(at),
-        conversation_id.0.as_bytes(),
-        agent.as_str()
-    ];
+    let key = params![tool, key, codec::nanos(at), conversation_id.0.as_bytes(), agent.as_str()];
     Ok(conn.prepare_cached(&sql)?.query_row(key, codec::grant).optional()?)
 }
 
 /// Grants, newest first.
-pub(super) fn list(
-    conn: &Connection,
-    all: bool,
-    at: Timestamp,
-    limit: u32,
-) -> Result<Vec<Grant>> {
+pub(super) fn list(conn: &Connection, all: bool, at: Timestamp, limit: u32) -> Result<Vec<Grant>> {
     let sql = format!(
         "SELECT {GRANT_COLUMNS} WHERE ?1 OR (revoked_at IS NULL AND expires_at > ?2) \
          ORDER BY seq DESC LIMIT ?3"

@@ -40,9 +40,7 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::Grant { conversation_id, agent, tool, key, at } => {
             Found::Grant(grants::covering(conn, *conversation_id, agent, tool, key, *at)?)
         }
-        Read::Grants { all, at, limit } => {
-            Found::Grants(grants::list(conn, *all, *at, *limit)?)
-        }
+        Read::Grants { all, at, limit } => Found::Grants(grants::list(conn, *all, *at, *limit)?),
         Read::Ledger => Found::Ledger(ledger(conn)?),
         Read::DeadLetters => Found::DeadLetters(dead_letters(conn)?),
         Read::Crashes { limit } => Found::Crashes(crashes(conn, *limit)?),

@@ -75,13 +75,19 @@ pub(super) fn check_route(
     if webhook.secret.is_none() {
         found.add(
             path,
-            format!("`{}` has no secret, so anybody could answer; give it one", crate::render::strict(route)),
+            format!(
+                "`{}` has no secret, so anybody could answer; give it one",
+                crate::render::strict(route)
+            ),
         );
     }
     if webhook.reply_url.is_none() {
         found.add(
             path,
-            format!("`{}` has no reply_url to post requests to; give it one", crate::render::strict(route)),
+            format!(
+                "`{}` has no reply_url to post requests to; give it one",
+                crate::render::strict(route)
+            ),
         );
     }
 }

@@ -4,6 +4,9 @@ use rookery_messages::approval::{ApprovalRoute, Decision, Grant, GrantScope};
 use rookery_messages::ids::{AgentName, ChannelId, GrantId};
 use rookery_messages::store::{DecideApproval as DecideRequest, NewGrant};
 
+use jiff::Timestamp;
+use proptest::prelude::*;
+
 use super::*;
 
 fn asked() -> (Db, TurnClaim, Approval) {
@@ -173,7 +176,10 @@ fn always_writes_a_grant_for_exactly_what_was_offered_until_it_expires() {
     assert_eq!(covering(&mut db, here, "key", 5_000), None);
     let elsewhere = ConversationId(db.id());
     assert_eq!(covering(&mut db, elsewhere, "key", 100), None);
-    let given = [("approval.always".to_owned(), "ann".to_owned()), ("grant.give".to_owned(), "ann".to_owned())];
+    let given = [
+        ("approval.always".to_owned(), "ann".to_owned()),
+        ("grant.give".to_owned(), "ann".to_owned()),
+    ];
     assert_eq!(db.audit(), given);
 }
 
@@ -275,4 +281,108 @@ fn the_end_of_a_turn_withdraws_what_it_still_asks() {
     let late = request(&mut db, &approval, "ann", Decision::Approve);
     assert!(matches!(decide(&mut db, &late), DecideOutcome::AlreadyDecided(_)));
     assert_eq!(db.audit(), [("approval.cancelled".to_owned(), "runtime".to_owned())]);
+}
+
+/// Something that happens to a request.
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    /// Somebody answers; yes or no, allowed to or not.
+    Answer { yes: bool, allowed: bool },
+    /// An answer is sent again, since its own answer was lost.
+    Again,
+    /// The deadline passes: time goes on, and the runtime says so.
+    Deadline,
+    /// The turn is cancelled.
+    Cancel,
+    /// The process ends and begins anew.
+    Crash,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        4 => (any::<bool>(), any::<bool>()).prop_map(|(yes, allowed)| Happens::Answer { yes, allowed }),
+        1 => Just(Happens::Again),
+        1 => Just(Happens::Deadline),
+        1 => Just(Happens::Cancel),
+        2 => Just(Happens::Crash),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    // I7, B3: over schedules of answers, deadline, cancel and crash
+    #[test]
+    fn a_request_is_decided_at_most_once_and_what_stands_stands(schedule in proptest::collection::vec(happens(), 1..10)) {
+        let (mut db, claim, approval) = asked();
+        let mut late = false;
+        let mut stands: Option<Approval> = None;
+        let mut last: Option<DecideApproval> = None;
+        for step in schedule {
+            let at_end = |at: Timestamp| if late { approval.expires_at } else { at };
+            let mut request = match step {
+                Happens::Answer { yes, allowed } => {
+                    let decision = if yes { Decision::Approve } else { Decision::Deny { reason: None } };
+                    let who = if allowed { "ann" } else { "eve" };
+                    let mut request = request(&mut db, &approval, who, decision);
+                    request.at = at_end(request.at);
+                    request
+                }
+                Happens::Again => match last.clone() {
+                    Some(request) => request,
+                    None => continue,
+                },
+                Happens::Deadline => {
+                    late = true;
+                    let mut request = request(&mut db, &approval, "runtime", Decision::NoAnswer);
+                    request.privileged = true;
+                    request.at = approval.expires_at;
+                    request
+                }
+                Happens::Cancel => {
+                    let mut ending = db.step(&claim);
+                    ending.withdraw_approvals = true;
+                    // After a crash the turn is a later attempt's: its fence is another one.
+                    let _stale_or_done = db.commit(ending);
+                    let now = stored(&mut db, approval.id);
+                    match &stands {
+                        Some(stands) => prop_assert_eq!(&now, stands),
+                        None if now.state != ApprovalState::Pending => stands = Some(now),
+                        None => {}
+                    }
+                    continue;
+                }
+                Happens::Crash => {
+                    db = db.restart();
+                    continue;
+                }
+            };
+            request.approval = approval.id;
+            let may = request.privileged || request.decider.who == "ann";
+            let outcome = decide(&mut db, &request);
+            let now = stored(&mut db, approval.id);
+            match (&stands, outcome) {
+                (_, DecideOutcome::NotAllowed) => prop_assert!(!may),
+                (None, DecideOutcome::Decided(decided)) => {
+                    prop_assert!(may && (!late || decided.decision == Some(Decision::NoAnswer)));
+                    prop_assert_eq!(&*decided, &now);
+                    stands = Some(*decided);
+                }
+                // Too late: what stands from now on is that nobody answered.
+                (None, DecideOutcome::AlreadyDecided(expired)) => {
+                    prop_assert!(late && expired.state == ApprovalState::Expired);
+                    stands = Some(*expired);
+                }
+                (Some(before), DecideOutcome::Decided(same) | DecideOutcome::AlreadyDecided(same)) => {
+                    prop_assert_eq!(before, &*same);
+                }
+                (_, other) => prop_assert!(false, "{:?}", other),
+            }
+            if let Some(stands) = &stands {
+                prop_assert_eq!(&now, stands);
+            }
+            last = Some(request);
+        }
+        let decisions = db.audit().into_iter().filter(|(action, _)| action != "approval.not_allowed");
+        prop_assert_eq!(decisions.count(), usize::from(stands.is_some()));
+    }
 }

@@ -11,7 +11,7 @@ mod turns;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
-use rookery_messages::approval::{Approval, ApprovalState, GrantOffer, Decider, Risk};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, GrantOffer, Risk};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, MessageId, OutboxId,
