@@ -412,7 +412,7 @@ impl Chat {
         let Some(first) = self.approvals.front() else { return };
         let mut text = "[y]es / [n]o / ".to_owned();
         if first.offer.is_some() {
-            text.push_str("[a]lways / always for the [agent] / ");
+            text.push_str("[a]lways / ");
         }
         text.push_str("[r]eplace");
         let together = self.together().len();

@@ -98,7 +98,13 @@ impl View {
             None => String::new(),
         };
         let offer = match &approval.offer {
-            Some(offer) => format!("  always would cover: {}\n", strict(&offer.pattern)),
+            Some(offer) => {
+                let pattern = strict(&offer.pattern);
+                // What is a command is shown whole: it is not what stands in the arguments. Those are above.
+                let command = offer.pattern.starts_with(&format!("{}: ", approval.tool));
+                let pattern = if command { pattern } else { short(&pattern) };
+                format!("  always covers, in this conversation (or say agent: in all of its): {pattern}\n")
+            }
             None => String::new(),
         };
         let text = format!(
