@@ -109,9 +109,8 @@ impl Approval {
     /// Whether this person, at this surface, is among those asked. A person is one of a channel: the same
     /// name elsewhere is somebody else.
     pub fn may_decide(&self, decider: &Decider) -> bool {
-        let routed = self.route.as_ref().is_some_and(|route| {
-            route.channel.as_str() == decider.via && route.approvers.contains(&decider.who)
-        });
+        let routed =
+            self.route.as_ref().is_some_and(|route| route.asks(&decider.who, &decider.via));
         routed || (self.channel.as_str() == decider.via && self.approvers.contains(&decider.who))
     }
 }
@@ -176,6 +175,16 @@ pub struct ApprovalRoute {
     pub channel: ChannelId,
     /// Its people who may decide.
     pub approvers: Vec<String>,
+    /// It is posted there; else whoever is connected is shown it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub posted: bool,
+}
+
+impl ApprovalRoute {
+    /// Whether this person, at this surface, is asked.
+    pub fn asks(&self, who: &str, via: &str) -> bool {
+        self.channel.as_str() == via && self.approvers.iter().any(|one| one == who)
+    }
 }
 
 /// A request as stored and as the admin API shows it.

@@ -244,3 +244,29 @@ async fn a_routed_question_is_posted_to_its_channel_and_answered_there_by_its_pe
     assert!(late.body["error"]["message"].as_str().unwrap().contains("by eve via webhook.ops"));
     world.finish().await;
 }
+
+// V-H13, A086: another conversation's question, shown to who is connected where it is asked
+#[tokio::test]
+async fn a_question_routed_to_sockets_is_shown_there_now_and_later_and_answered_there() {
+    let config = Config::new()
+        .level("supervised")
+        .agent("approval_route = \"ws\"")
+        .extra("[channels.ws]\napprovers = [\"admin\"]");
+    let world = World::start(program!(), config).await;
+    let mut here = world.api.ws("ops").await;
+    script(&world, "go", vec![Call::shell("echo ran >> log")]);
+    let id = world.api.tell("c", "go").await;
+    let asked = here.until("approval").await.pop().unwrap();
+    assert_eq!((&asked["turn"], &asked["state"]), (&json!(id), &json!("pending")));
+    let mut later = world.api.ws("other").await;
+    assert_eq!(later.until("approval").await.pop().unwrap()["id"], asked["id"]);
+    later.send(&json!({ "type": "approval", "id": asked["id"], "decision": "approve" })).await;
+    let told = here.until("approval").await.pop().unwrap();
+    assert_eq!((&told["id"], &told["state"]), (&asked["id"], &json!("approved")));
+    assert_eq!(told["decided_by"]["via"], "ws");
+    assert_eq!(world.api.ended(&id).await.text(), "done");
+    assert_eq!(world.read("log"), "ran\n");
+    here.close().await;
+    later.close().await;
+    world.finish().await;
+}

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::extract::ws::{WebSocket, close_code};
 use futures_util::StreamExt;
 use rookery_messages::address::Message;
-use rookery_messages::approval::Decider;
+use rookery_messages::approval::{Approval, Decider};
 use rookery_messages::caller::Caller;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::exit::{ActorError, StopReason};
@@ -59,6 +59,14 @@ pub(super) struct Terms {
 impl Terms {
     fn decider(&self) -> Decider {
         Decider { who: self.caller.name.clone(), via: self.place.channel.to_string() }
+    }
+
+    /// An approval of another conversation is asked here too, of this caller.
+    pub fn is_asked(&self, approval: &Approval) -> bool {
+        approval.route.as_ref().is_some_and(|route| {
+            route.asks(&self.caller.name, self.place.channel.as_str())
+                || (self.is_operator() && route.channel == self.place.channel)
+        })
     }
 
     fn is_operator(&self) -> bool {
@@ -364,7 +372,11 @@ impl ConnectionState {
                 let approval = shared.deps.store.approval(id).await?;
                 // Bound to its conversation: elsewhere it does not exist, but for operators (A088).
                 let approval = approval
-                    .filter(|a| terms.is_operator() || Some(a.conversation_id) == conversation)
+                    .filter(|a| {
+                        terms.is_operator()
+                            || Some(a.conversation_id) == conversation
+                            || terms.is_asked(a)
+                    })
                     .ok_or_else(|| ApiError::not_found("approval"))?;
                 let choice = choice?;
                 let privileged = terms.is_operator();

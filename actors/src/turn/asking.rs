@@ -87,11 +87,16 @@ impl Judge {
         }
     }
 
-    /// The channel's people, if it is there, posts what it is given, and has some.
+    /// The channel's people, if it has some, and they can be reached there.
     fn routed(&self, channel: &ChannelId) -> Option<ApprovalRoute> {
-        let facts = self.deps.channels.get(channel).filter(|facts| facts.posts_replies)?;
+        let facts = self.deps.channels.get(channel)?;
+        let posted = facts.posts_replies;
         let approvers = facts.approvers.clone().filter(|approvers| !approvers.is_empty())?;
-        Some(ApprovalRoute { channel: channel.clone(), approvers })
+        (posted || facts.can_ask).then(|| ApprovalRoute {
+            channel: channel.clone(),
+            approvers,
+            posted,
+        })
     }
 }
 
@@ -125,8 +130,14 @@ pub(super) fn settled(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
     note(request, id, format!("Approval {} of {tool} is {stands}", request.id))
 }
 
+/// What the channel is told of a request that nobody need decide any more.
+pub(super) fn withdrawn(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
+    let tool = visible(&request.tool);
+    note(request, id, format!("Approval {} of {tool} is withdrawn: the turn has ended", request.id))
+}
+
 fn note(request: &Approval, id: OutboxId, text: String) -> Option<NewOutbox> {
-    let channel = request.route.as_ref()?.channel.clone();
+    let channel = request.route.as_ref().filter(|route| route.posted)?.channel.clone();
     let address = ReplyAddress {
         channel: channel.clone(),
         conversation: ROUTED_CONVERSATION.to_owned(),

@@ -284,6 +284,10 @@ impl Chat {
             }
             _ if !ours && self.mode != Mode::Interactive => {}
             TurnEventKind::Ended { .. } => return self.ended(event.turn, &event.kind),
+            // Of another conversation, asked here too: it is no turn of ours to wait for or to stop.
+            TurnEventKind::Approval { approval } if !ours && approval.route.is_some() => {
+                self.approval(approval, &mut steps);
+            }
             kind => {
                 if !ours {
                     self.turns.push(event.turn);

@@ -188,7 +188,7 @@ fn approvals_are_routed_to_people_who_are_who_they_say() {
     };
     let signed = "secret = 'a-secret'\nreply_url = 'http://ops.example/'\napprovers = ['eve']";
     assert!(lines(&to("webhook.ops", signed)).is_empty());
-    assert!(lines(&to("admin", "")).is_empty());
+    assert!(lines(&to("admin", "")).is_empty() && lines(&to("ws", "")).is_empty());
     assert_eq!(
         lines(&to("webhook.ops", "")),
         [
@@ -199,7 +199,7 @@ fn approvals_are_routed_to_people_who_are_who_they_say() {
     assert_eq!(
         lines(&to("webhook.op", signed)),
         [
-            "r.toml: line 6: agents.home.approval_route: there is no webhook `webhook.op`; the nearest is `webhook.ops`; name one, or \"admin\", or leave the key out"
+            "r.toml: line 6: agents.home.approval_route: there is no channel `webhook.op`; the nearest is `webhook.ops`; name one, or \"admin\", or leave the key out"
         ]
     );
 }

@@ -248,7 +248,11 @@ fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> ChannelFacts {
         posts_replies: webhook.is_some_and(|webhook| webhook.reply_url.is_some()),
         // Somebody sits at a terminal or a web page; a webhook only posts.
         can_ask: webhook.is_none(),
-        approvers: webhook.and_then(|webhook| webhook.approvers.clone()),
+        approvers: match id.as_str() {
+            "ws" => settings.channels.ws.approvers.clone(),
+            "cli" => settings.channels.cli.approvers.clone(),
+            _ => webhook.and_then(|webhook| webhook.approvers.clone()),
+        },
         sender: sender_address(cells, id),
     }
 }

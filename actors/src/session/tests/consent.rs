@@ -292,3 +292,33 @@ async fn a_routed_request_is_posted_there_and_decided_by_its_people_there_and_by
     assert_eq!(rig.runs.lock().len(), 1);
     rig.quiet().await;
 }
+
+// V-H19
+#[tokio::test]
+async fn a_cancelled_turns_routed_request_is_withdrawn_where_it_was_posted() {
+    let rig = Rig::with(|setup| routed(setup, Some(&["eve"]))).await;
+    rig.script([asks(&[("once", json!({ "do": "write" }))]), says("done")]);
+    let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
+    let approval = asked(&mut events).await;
+    rig.stop(turn, StopReason::User);
+    assert_eq!(events.end().await.0, Outcome::Cancelled);
+    let ops = ChannelId::new("webhook.ops");
+    let mut texts = Vec::new();
+    let now = rig.spawner.world().now();
+    // The second waits behind the first.
+    while texts.len() < 2 {
+        for row in rig.store.claim_outbox(ops.clone(), now, 10).await.unwrap() {
+            let OutboxPayload::Notice { text, .. } = row.message.payload else { panic!() };
+            texts.push(text);
+            let sent = rookery_messages::store::SendResult::Sent { external_id: None };
+            rig.store.mark_outbox(row.message.id, now, sent).await.unwrap();
+        }
+    }
+    assert_eq!(
+        texts[1],
+        format!("Approval {} of once is withdrawn: the turn has ended", approval.id)
+    );
+    let late = rig.store.decide(request(&rig, &approval, "eve", "webhook.ops")).await.unwrap();
+    assert!(matches!(late, DecideOutcome::AlreadyDecided(_)), "{late:?}");
+    rig.quiet().await;
+}

@@ -67,8 +67,18 @@ impl Turn {
         let spec = SpawnSpec::new(format!("approval/{id}")).mailbox(8);
         let child = ctx.spawn::<ApprovalActor>(spec, args).await.map_err(start_failed)?;
         self.approvals.insert(id, (child.handle.id, child.address));
+        if let TurnEventKind::Approval { approval } = &event {
+            self.show_routed(approval);
+        }
         self.voice.tell(event);
         Ok(())
+    }
+
+    /// Who is asked elsewhere sees it there, if they are connected.
+    pub(super) fn show_routed(&self, approval: &Approval) {
+        if approval.route.as_ref().is_some_and(|route| !route.posted) {
+            self.judge.deps.hub.route(approval.clone());
+        }
     }
 
     pub(super) async fn run(

@@ -365,6 +365,7 @@ impl Turn {
         self.voice.observe(|scope| Observation::Approval { scope, decision });
         // Whoever else was asked sees what stands and who decided it.
         self.voice.tell(TurnEventKind::Approval { approval: Box::new(approval.clone()) });
+        self.show_routed(approval);
     }
 
     /// The end is durable. Clients that add up the deltas get what the reply has beyond them first.

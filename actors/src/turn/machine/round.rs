@@ -110,7 +110,7 @@ pub struct Round {
     pub journalled: bool,
     /// Tokens of the response, for its journal entry.
     pub usage: Usage,
-    /// Requests that become questions once they are durable.
+    /// Requests of this attempt: questions once they are durable.
     pub requests: Vec<Approval>,
     /// Decisions the turn has taken over but not yet written.
     pub decisions: Vec<Approval>,
@@ -224,7 +224,7 @@ impl Machine {
     pub(super) fn ask(&mut self) -> Vec<Effect> {
         self.phase = Phase::Asking;
         let Some(round) = &mut self.round else { return Vec::new() };
-        vec![Effect::Ask(std::mem::take(&mut round.requests))]
+        vec![Effect::Ask(round.requests.clone())]
     }
 
     pub(super) fn decided(&mut self, approval: &Approval, world: &World) -> Vec<Effect> {
@@ -326,6 +326,10 @@ impl Machine {
                 usage: round.usage,
             };
             commit.entries.push(self.entry(kind));
+        }
+        let open = |id| round.calls.iter().any(|call| call.asked == Some(id));
+        for request in round.requests.iter().filter(|request| open(request.id)) {
+            commit.outbox.extend(asking::withdrawn(request, OutboxId(world.ids.next())));
         }
         for call in &mut round.calls {
             if call.outcome.is_none() {

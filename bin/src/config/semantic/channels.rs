@@ -56,18 +56,24 @@ fn check_owners(settings: &Settings, known: &[String], found: &mut Findings<'_>)
     }
 }
 
-/// Approvals go to a webhook that posts them and has people who answer.
+/// Approvals go where people are connected, or to a webhook that posts them and knows who answers.
 pub(super) fn check_route(
     settings: &Settings,
     route: &str,
     path: &[&str],
     found: &mut Findings<'_>,
 ) {
-    let webhooks: Vec<String> =
-        settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")).collect();
+    if BUILT_IN.contains(&route) {
+        return;
+    }
+    let webhooks: Vec<String> = BUILT_IN
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")))
+        .collect();
     let alias = route.strip_prefix("webhook.");
     let Some(webhook) = alias.and_then(|alias| settings.channels.webhook.get(alias)) else {
-        let missing = unknown("webhook", route, webhooks.iter());
+        let missing = unknown("channel", route, webhooks.iter());
         found.add(path, format!("{missing}; name one, or \"admin\", or leave the key out"));
         return;
     };
