@@ -121,7 +121,7 @@ impl Judge {
 
     /// Whether a call may change something.
     fn changes(&self, call: &ToolCall) -> bool {
-        match (self.bundle.tools.resolve(&call.name), &call.arguments) {
+        match (self.tools.resolve(&call.name), &call.arguments) {
             (Some((_, tool)), Arguments::Object(arguments)) => {
                 tool.effects(arguments).effects != Effects::ReadOnly
             }
