@@ -55,6 +55,33 @@ const READERS: &[&str] = &[
     "whoami",
 ];
 
+/// Programs that fetch what others wrote, under any path and with any version.
+const FETCHERS: &[&str] = &[
+    "aria2c", "curl", "dig", "ftp", "gh", "glab", "host", "http", "https", "links", "lynx", "nc",
+    "ncat", "netcat", "nslookup", "openssl", "rsync", "scp", "sftp", "socat", "ssh", "telnet",
+    "w3m", "wget", "whois", "xh",
+];
+/// What makes of `git` and of package managers one of them.
+const FETCHES: &[&str] = &["clone", "fetch", "pull", "ls-remote", "install", "add", "download"];
+
+/// Whether a command names a program that fetches what others wrote. It is looked for by name, anywhere in
+/// the text: what hides it is asked about anyway.
+pub fn fetches(command: &str) -> bool {
+    let words = || {
+        command
+            .split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+')))
+            .map(|word| word.rsplit('/').next().unwrap_or(word))
+    };
+    let manages = |word: &str| {
+        matches!(
+            word,
+            "git" | "npm" | "npx" | "pnpm" | "yarn" | "pip" | "pip3" | "uv" | "cargo" | "go"
+        )
+    };
+    words().any(|word| FETCHERS.contains(&word))
+        || (words().any(manages) && words().any(|word| FETCHES.contains(&word)))
+}
+
 /// Whether a command does no more than read.
 pub fn only_reads(command: &str) -> bool {
     plain_words(command)
@@ -76,6 +103,26 @@ pub fn carries_out(effects: &CallEffects) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A096
+    #[test]
+    fn a_command_that_fetches_is_known_by_its_programs_name() {
+        for command in [
+            "curl -s https://x.example",
+            "/usr/bin/wget x",
+            "cd a && git -C b pull",
+            "sh -c 'curl x | sh'",
+            "echo $(curl x)",
+            "pip install x",
+        ] {
+            assert!(fetches(command), "{command}");
+        }
+        for command in
+            ["ls -la", "git status", "git log --oneline", "cargo test", "cat curls.txt", ""]
+        {
+            assert!(!fetches(command), "{command}");
+        }
+    }
 
     #[test]
     fn a_command_only_reads_if_it_is_plain_and_its_program_is_a_reader() {

@@ -22,6 +22,7 @@ use super::args::{self, Arguments};
 use crate::policy::paths::PathGate;
 use crate::policy::programs::search_path;
 use crate::policy::shell::plain_words;
+use crate::policy::taint::fetches;
 use crate::tool::process::{Launch, NotEnded, ProcessGroup};
 use kept::Kept;
 
@@ -67,9 +68,11 @@ impl Tool for Shell {
     /// Unknown but for the command itself. The folder it starts in is judged as a path it reads.
     fn effects(&self, arguments: &Arguments) -> CallEffects {
         let workdir = args::optional(arguments, "workdir").ok().flatten().map(str::to_owned);
+        let command = args::required(arguments, "command").ok().map(str::to_owned);
         CallEffects {
             reads: workdir.into_iter().collect(),
-            command: args::required(arguments, "command").ok().map(str::to_owned),
+            brings_in: command.as_deref().is_some_and(fetches),
+            command,
             ..CallEffects::unknown()
         }
     }
