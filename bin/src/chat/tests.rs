@@ -145,7 +145,10 @@ fn always_shows_what_it_would_cover_and_is_taken_only_where_it_is_offered() {
         chat.input(&line("hi"));
         chat.frame(accepted("n-1"));
         let seen = shown(&chat.frame(changed(ASK, offer.clone())));
-        assert!(seen.contains("(or say agent: in all of its): /usr/bin/git status\\u{1b}[2K\n"), "{seen}");
+        assert!(
+            seen.contains("(or say agent: in all of its): /usr/bin/git status\\u{1b}[2K\n"),
+            "{seen}"
+        );
         assert!(seen.contains("[a]lways"), "{seen}");
         let steps = chat.input(&line(text));
         assert_eq!(
