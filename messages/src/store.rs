@@ -701,7 +701,7 @@ pub enum Found {
     /// An approval.
     Approval(Option<Box<Approval>>),
     /// A grant.
-    Grant(Option<Grant>),
+    Grant(Option<Box<Grant>>),
     /// Grants.
     Grants(Vec<Grant>),
     /// The ledger.

@@ -345,7 +345,7 @@ impl StoreClient {
         at: Timestamp,
     ) -> Result<Option<Grant>, StoreError> {
         let read = Read::Grant { conversation_id, agent, tool, key, at };
-        answer!(self.read(read).await?, Found::Grant)
+        answer!(self.read(read).await?, Found::Grant).map(|found| found.map(|grant| *grant))
     }
 
     /// Grants, newest first; ended and revoked ones only if `all`.

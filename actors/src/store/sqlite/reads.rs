@@ -38,7 +38,8 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         }
         Read::Approval(id) => Found::Approval(approvals::find(conn, *id)?.map(Box::new)),
         Read::Grant { conversation_id, agent, tool, key, at } => {
-            Found::Grant(grants::covering(conn, *conversation_id, agent, tool, key, *at)?)
+            let grant = grants::covering(conn, *conversation_id, agent, tool, key, *at)?;
+            Found::Grant(grant.map(Box::new))
         }
         Read::Grants { all, at, limit } => Found::Grants(grants::list(conn, *all, *at, *limit)?),
         Read::Ledger => Found::Ledger(ledger(conn)?),

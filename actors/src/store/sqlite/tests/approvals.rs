@@ -138,7 +138,7 @@ fn covering(db: &mut Db, conversation: ConversationId, key: &str, seconds: i64) 
         at: at(seconds),
     });
     match found {
-        Found::Grant(grant) => grant,
+        Found::Grant(grant) => grant.map(|grant| *grant),
         other => panic!("{other:?}"),
     }
 }
