@@ -42,6 +42,9 @@ pub mod text {
     /// There was nobody to ask.
     pub const DENIED_NOBODY_ASKED: &str = "not run: the call needs approval and nobody was asked, because this channel has no way to ask. \
          No user decided";
+    /// The channel where it would be asked has nobody to decide it.
+    pub const DENIED_NO_ROUTE: &str = "not run: the call needs approval, and nobody can be reached where it would be asked. \
+         No user decided; this is not a refusal";
     /// What stands before an approver's replacement.
     pub const REPLACED_PREFIX: &str = "the call was not run; the approver answered in its place:\n";
     /// What stands before the text of a duplicate call's result.
@@ -165,6 +168,11 @@ pub struct CallEffects {
     pub writes: Vec<String>,
     /// The shell command it would run.
     pub command: Option<String>,
+    /// Its result is content from outside: of the web, of another program, of a stranger. Whoever wrote it
+    /// may have written instructions into it (A096).
+    pub brings_in: bool,
+    /// It could carry data out of the workspace though it only reads, or change what later turns are told.
+    pub carries_out: bool,
 }
 
 impl CallEffects {
@@ -176,6 +184,8 @@ impl CallEffects {
             reads: Vec::new(),
             writes: Vec::new(),
             command: None,
+            brings_in: false,
+            carries_out: false,
         }
     }
 
@@ -411,6 +421,8 @@ pub struct JudgedCall {
     pub arguments: Option<Map<String, Value>>,
     /// What repeating it would mean.
     pub effects: Effects,
+    /// Its result is content from outside.
+    pub brings_in: bool,
     /// What the gate says.
     pub verdict: Verdict,
 }

@@ -45,8 +45,9 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
-use crate::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
+use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
+mod consent;
 mod doubles;
 mod engine;
 mod observed;
@@ -56,26 +57,6 @@ mod preparing;
 mod schedules;
 
 use self::doubles::*;
-
-/// What a rig is given beside its profiles.
-struct Given {
-    world: World,
-    hooks: Hooks,
-    narrowing: Narrowing,
-    /// The store answers in its handler: nothing but the runtime's clock decides what comes first.
-    without_threads: bool,
-}
-
-impl Default for Given {
-    fn default() -> Self {
-        Self {
-            world: system_world(),
-            hooks: Hooks::default(),
-            narrowing: Narrowing::default(),
-            without_threads: false,
-        }
-    }
-}
 
 struct Rig {
     hold: Hold,
@@ -95,22 +76,52 @@ struct Rig {
     conversation: ConversationId,
 }
 
+/// What a test may change about the service.
+struct Setup {
+    bundle: AgentBundle,
+    channels: HashMap<ChannelId, ChannelFacts>,
+    approval_timeout: Duration,
+}
+
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
-        Self::given(profile, runtime, Given::default()).await
+        Self::built(profile, runtime, |_| {}).await
     }
 
-    async fn with(
+    async fn with(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::built(RiskProfile::default(), RuntimeProfile::default(), change).await
+    }
+
+    async fn hooked(
         profile: RiskProfile,
         runtime: RuntimeProfile,
         hooks: Hooks,
         narrowing: Narrowing,
     ) -> Self {
-        Self::given(profile, runtime, Given { hooks, narrowing, ..Given::default() }).await
+        let change = |setup: &mut Setup| {
+            setup.bundle.hooks = hooks;
+            setup.bundle.narrowing = narrowing;
+        };
+        Self::built(profile, runtime, change).await
     }
 
-    async fn given(profile: RiskProfile, runtime: RuntimeProfile, given: Given) -> Self {
-        let Given { world, hooks, narrowing, without_threads } = given;
+    async fn built(
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
+        Self::in_world(system_world(), false, profile, runtime, change).await
+    }
+
+    /// Without threads the store answers in its handler: nothing but the runtime's clock decides what comes
+    /// first.
+    async fn in_world(
+        world: World,
+        without_threads: bool,
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
         let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
@@ -143,9 +154,13 @@ impl Rig {
         let gate = Arc::new(Notify::new());
         let (began_tx, began) = mpsc::channel(64);
         let mut tools = Registry::new();
-        for (name, effects) in
-            [("read", Effects::ReadOnly), ("again", Effects::Idempotent), ("once", Effects::Once)]
-        {
+        for (name, effects) in [
+            ("read", Effects::ReadOnly),
+            ("again", Effects::Idempotent),
+            ("once", Effects::Once),
+            ("fetch", Effects::ReadOnly),
+            ("share", Effects::Idempotent),
+        ] {
             let (runs, gate, began) = (runs.clone(), gate.clone(), began_tx.clone());
             tools.insert(Arc::new(Probe { name, effects, runs, gate, began })).unwrap();
         }
@@ -168,9 +183,20 @@ impl Rig {
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
+            approval_inherits: false,
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
+        let mut setup = Setup {
+            bundle,
+            channels: HashMap::from([
+                (ChannelId::new("ws"), channel(true)),
+                (ChannelId::new("webhook.ci"), channel(false)),
+            ]),
+            approval_timeout: Duration::from_secs(600),
+        };
+        change(&mut setup);
+        let Setup { bundle, channels, approval_timeout } = setup;
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
@@ -187,11 +213,8 @@ impl Rig {
             observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
-            channels: HashMap::from([
-                (ChannelId::new("ws"), channel(true)),
-                (ChannelId::new("webhook.ci"), channel(false)),
-            ]),
-            approval_timeout: Duration::from_secs(600),
+            channels,
+            approval_timeout,
             history_chars: 100_000,
             max_attempts: 3,
             session_idle: Duration::from_millis(50),

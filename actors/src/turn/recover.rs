@@ -41,6 +41,7 @@ struct Prepared {
     state: CallState,
     arguments: Option<serde_json::Map<String, serde_json::Value>>,
     effects: Effects,
+    brings_in: bool,
     output: Option<String>,
     tool: String,
     same_as: Option<usize>,
@@ -81,6 +82,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     usage: *usage,
                     requests: Vec::new(),
                     decisions: Vec::new(),
+                    asked_before: Vec::new(),
                 });
             }
             JournalKind::CallPrepared {
@@ -91,11 +93,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                 effects,
                 output,
                 same_as,
+                brings_in,
             } => {
                 traces.entry(*call).or_default().prepared = Some(Prepared {
                     state: *state,
                     arguments: arguments.clone(),
                     effects: *effects,
+                    brings_in: *brings_in,
                     output: output.clone(),
                     tool: tool.clone(),
                     same_as: *same_as,
@@ -116,8 +120,12 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                 }
             }
             JournalKind::Steered { .. } => past.push(Past::Steered),
+            JournalKind::ApprovalAsked { approval, .. } => {
+                if let Some(round) = &mut round {
+                    round.asked_before.push(*approval);
+                }
+            }
             JournalKind::Started
-            | JournalKind::ApprovalAsked { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
             | JournalKind::Ended { .. } => {}
@@ -177,6 +185,7 @@ fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
         call.tool = prepared.tool;
         call.arguments = prepared.arguments;
         call.effects = prepared.effects;
+        call.brings_in = prepared.brings_in;
         call.same_as = prepared.same_as;
         if prepared.state.is_end() {
             let output = prepared.output.unwrap_or_default();
@@ -233,6 +242,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 

@@ -86,9 +86,14 @@ impl Tool for Probe {
     }
 
     fn effects(&self, arguments: &Map<String, Value>) -> CallEffects {
-        let command = arguments.get("command").and_then(Value::as_str).map(str::to_owned);
-        let (effects, reach) = (self.effects, Reach::Workspace);
-        CallEffects { effects, reach, command, ..CallEffects::read_only() }
+        CallEffects {
+            effects: self.effects,
+            reach: Reach::Workspace,
+            command: arguments.get("command").and_then(Value::as_str).map(str::to_owned),
+            brings_in: self.name == "fetch",
+            carries_out: self.name == "share",
+            ..CallEffects::read_only()
+        }
     }
 
     fn execute<'a>(
@@ -102,6 +107,7 @@ impl Tool for Probe {
             match what.as_str() {
                 "fail" => ToolResult::failed("exit 1"),
                 "empty" => ToolResult::ok(""),
+                "authority" => ToolResult::ok(format!("{:?}", cx.authority)),
                 "panic" => panic!("probe panics"),
                 "wait" => {
                     let _ = self.began.send(()).await;

@@ -69,7 +69,8 @@ impl Hook for Own {
 
 async fn rig(hooks: Vec<Own>) -> Rig {
     let hooks = Hooks::new(hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>));
-    Rig::with(RiskProfile::default(), RuntimeProfile::default(), hooks, Narrowing::default()).await
+    Rig::hooked(RiskProfile::default(), RuntimeProfile::default(), hooks, Narrowing::default())
+        .await
 }
 
 fn of(name: &'static str, before: Judge) -> Own {
@@ -276,7 +277,7 @@ async fn a_stop_does_not_wait_for_a_hook() {
         let (asked, mut hangs) = mpsc::channel(1);
         let hooks = Hooks::new([Arc::new(Hangs(event, asked)) as Arc<dyn Hook>]);
         let (profile, runtime) = (RiskProfile::default(), RuntimeProfile::default());
-        let rig = Rig::with(profile, runtime, hooks, Narrowing::default()).await;
+        let rig = Rig::hooked(profile, runtime, hooks, Narrowing::default()).await;
         rig.script([asks(&[("read", json!({}))])]);
         let (turn, mut events) = rig.accept("m1", "ws").await;
         hangs.recv().await.unwrap();
@@ -385,7 +386,7 @@ async fn what_policy_or_the_run_leaves_out_is_neither_offered_nor_run() {
         ),
     ] {
         let runtime = RuntimeProfile::default();
-        let rig = Rig::with(profile, runtime, Hooks::default(), narrowing).await;
+        let rig = Rig::hooked(profile, runtime, Hooks::default(), narrowing).await;
         rig.script([asks(&[("ONCE", json!({})), ("read", json!({}))]), says("done")]);
         let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
         events.end().await;

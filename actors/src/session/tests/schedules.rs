@@ -98,7 +98,7 @@ async fn run(schedule: Schedule) {
     let clock = Arc::new(PausedClock(world.clock.now(), Instant::now()));
     let world = World { clock, ..world };
     let runtime = RuntimeProfile { parallel_tools: schedule.parallel, ..RuntimeProfile::default() };
-    let rig = Rig::given(RiskProfile::default(), runtime, given).await;
+    let rig = Rig::in_world(world, true, RiskProfile::default(), runtime, |_| {}).await;
     let calls: Vec<(&str, Value)> = schedule
         .calls
         .iter()
