@@ -17,6 +17,7 @@ pub mod invariant;
 pub mod journal;
 pub mod model;
 pub mod observe;
+pub mod receipt;
 pub mod session;
 pub mod settings;
 pub mod store;

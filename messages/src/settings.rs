@@ -325,6 +325,19 @@ pub struct AgentSettings {
     /// Where approvals of turns without a way to ask go: `admin`.
     #[serde(default)]
     pub approval_route: Option<String>,
+    /// Receipts of its tool results.
+    #[serde(default)]
+    pub tool_receipts: ReceiptSettings,
+}
+
+/// Receipts of an agent's tool results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReceiptSettings {
+    /// Each successful result gets a receipt, which `rookery receipts verify` checks.
+    pub enabled: bool,
+    /// A turn's receipts are listed below its reply.
+    pub show_in_response: bool,
 }
 
 /// How much an agent may do by itself.

@@ -15,6 +15,7 @@ use crate::approval::Approval;
 use crate::chat::ToolCall;
 use crate::envelope::TurnOrigin;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
+use crate::receipt::ReceiptRecord;
 use crate::store::StoreError;
 use crate::turn::CallState;
 
@@ -54,6 +55,8 @@ pub mod text {
     /// What stands before the complaint about unreadable arguments.
     pub const INVALID_ARGUMENTS_PREFIX: &str =
         "the call was not run, its arguments are not valid: ";
+    /// What stands above the receipts below a reply.
+    pub const RECEIPTS_HEADING: &str = "Tool receipts:";
     /// The note that older turns were left out.
     pub const BREADCRUMB: &str =
         "[Earlier messages of this conversation were left out to fit the model's window.]";
@@ -369,12 +372,23 @@ pub struct SlotOutcome {
     /// How long the tool ran, in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
+    /// Its receipt, if it got one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<ReceiptRecord>,
 }
 
 impl SlotOutcome {
     /// An end without a run.
     pub fn unrun(state: CallState, output: impl Into<String>) -> Self {
-        Self { state, output: output.into(), duration_ms: 0 }
+        Self { state, output: output.into(), duration_ms: 0, receipt: None }
+    }
+
+    /// What the model reads: the output, and the receipt's line below it.
+    pub fn with_receipt(&self) -> String {
+        match &self.receipt {
+            Some(receipt) => format!("{}\n{}", self.output, receipt.line()),
+            None => self.output.clone(),
+        }
     }
 }
 

@@ -40,6 +40,7 @@ mod leftover;
 mod listen;
 mod page;
 mod probes;
+mod receipts;
 mod routes;
 mod serve;
 mod snapshot;

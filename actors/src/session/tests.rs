@@ -122,6 +122,7 @@ impl Rig {
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
+            receipts: Default::default(),
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
@@ -150,6 +151,7 @@ impl Rig {
             max_attempts: 3,
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
+            receipts: Arc::default(),
         });
         let args = RouterArgs { deps: deps.clone() };
         let router = spawner

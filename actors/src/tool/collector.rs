@@ -25,8 +25,10 @@ use serde_json::{Value, json};
 
 use self::facts::BatchFacts;
 use super::actor::{ToolActor, ToolArgs};
+use super::receipts::{Executed, ReceiptIssuer};
 use super::truncate::truncate_result;
 use crate::observe::TurnVoice;
+use crate::policy::arguments::canonical_arguments;
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
@@ -58,6 +60,8 @@ pub struct BatchArgs {
     pub voice: TurnVoice,
     /// Cleans what is shown.
     pub redactor: Arc<Redactor>,
+    /// Gives receipts to what succeeds, if the agent has them.
+    pub receipts: Option<ReceiptIssuer>,
     /// The place of its one report.
     pub report: Reserved<TurnMsg>,
 }
@@ -75,6 +79,8 @@ struct Slot {
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// The canonical arguments it ran with, if its result may get a receipt.
+    executed: Option<String>,
     /// Its end was announced by a former attempt.
     told: bool,
     /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
@@ -108,6 +114,7 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                executed: None,
                 told: matches!(planned.plan, SlotPlan::Kept(_)),
                 begun: false,
                 stage: match planned.plan {
@@ -128,6 +135,7 @@ impl Supervised for BatchActor {
             store: args.store,
             voice: args.voice,
             redactor: args.redactor,
+            receipts: args.receipts,
         };
         ctx.note_to_self(BatchMsg::Begin);
         Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
@@ -334,6 +342,9 @@ impl Batch {
             tool: self.slots[slot].tool.clone(),
             arguments: self.args.shown_arguments(&self.slots[slot]),
         });
+        if self.args.receipts.is_some() {
+            self.slots[slot].executed = Some(canonical_arguments(&call.arguments));
+        }
         let grace = call.context.grace;
         let segment = format!("tool/{}", self.slots[slot].call.id);
         let name = self.slots[slot].tool.clone();
@@ -355,13 +366,7 @@ impl Batch {
         if !matches!(self.slots[slot].stage, Stage::Running) {
             return;
         }
-        let outcome = SlotOutcome {
-            output: truncate_result(
-                &self.args.redactor.scrub(&outcome.output),
-                self.args.max_result_chars,
-            ),
-            ..outcome
-        };
+        let outcome = self.recorded(slot, outcome, ctx.world().now());
         let cut = outcome.state == CallState::Interrupted;
         let leaves = |reason: &StopReason| (cut && !reason.ends_turn()) || !reason.may_write();
         if ctx.stopping().is_some_and(leaves) {
@@ -371,6 +376,22 @@ impl Batch {
         }
         self.slots[slot].stage = Stage::Finishing(outcome);
         self.write_end(ctx, slot);
+    }
+
+    /// An end as it is recorded: cleaned of secrets, bounded, with its receipt if it succeeded (T17).
+    fn recorded(&self, slot: usize, outcome: SlotOutcome, now: Timestamp) -> SlotOutcome {
+        let full = self.args.redactor.scrub(&outcome.output);
+        let output = truncate_result(&full, self.args.max_result_chars);
+        let slot = &self.slots[slot];
+        let receipt = match (&self.args.receipts, &slot.executed) {
+            (Some(issuer), Some(arguments)) if outcome.state == CallState::Succeeded => {
+                let tool = &slot.tool;
+                let executed = Executed { call: slot.call.id, tool, arguments, kept: &output };
+                issuer.issue(&executed, &full, now)
+            }
+            _ => None,
+        };
+        SlotOutcome { output, receipt, ..outcome }
     }
 
     /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
@@ -385,6 +406,7 @@ impl Batch {
             call: self.slots[slot].call.id,
             state: outcome.state,
             output: outcome.output.clone(),
+            receipt: outcome.receipt.clone(),
         };
         commit.entries.push(self.args.entry(finished));
         commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
@@ -408,7 +430,7 @@ impl Batch {
             arguments: self.args.shown_arguments(&self.slots[slot]),
             state: outcome.state,
             duration: std::time::Duration::from_millis(outcome.duration_ms),
-            output: self.args.shown(&outcome.output),
+            output: self.args.shown(&outcome),
         });
         self.slots[slot].stage = Stage::Done(outcome);
     }

@@ -4,6 +4,7 @@ mod actor;
 pub mod builtin;
 pub mod collector;
 pub mod process;
+pub mod receipts;
 pub mod registry;
 #[cfg(test)]
 pub(crate) mod testing;

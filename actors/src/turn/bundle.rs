@@ -8,7 +8,7 @@ use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
-use rookery_messages::settings::RuntimeProfile;
+use rookery_messages::settings::{ReceiptSettings, RuntimeProfile};
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
 
@@ -17,6 +17,7 @@ use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::receipts::ReceiptKeys;
 use crate::tool::registry::Registry;
 
 /// One agent, resolved.
@@ -36,6 +37,8 @@ pub struct AgentBundle {
     pub system_prompt: String,
     /// Where approvals of turns without a way to ask go.
     pub approval_route: Option<String>,
+    /// Receipts of its tool results.
+    pub receipts: ReceiptSettings,
 }
 
 impl AgentBundle {
@@ -82,6 +85,8 @@ pub struct TurnDeps {
     pub session_idle: Duration,
     /// Most conversations with an actor at once.
     pub max_sessions: usize,
+    /// The keys of receipts.
+    pub receipts: Arc<ReceiptKeys>,
 }
 
 /// The list of live process groups, in the store (A129).

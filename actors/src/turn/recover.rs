@@ -15,6 +15,7 @@ use rookery_messages::approval::Decision;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::ids::CallId;
 use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::store::StoredMessage;
 use rookery_messages::tool::{Effects, SlotOutcome, text};
 use rookery_messages::turn::CallState;
@@ -32,6 +33,8 @@ pub struct Resume {
     pub history: Vec<ChatMessage>,
     /// A response that does not stand in the history yet.
     pub round: Option<Round>,
+    /// Tools and receipts of the rounds that do.
+    pub receipts: Vec<(String, ReceiptRecord)>,
 }
 
 struct Prepared {
@@ -52,6 +55,11 @@ struct Trace {
 }
 
 impl Trace {
+    fn receipt(&self) -> Option<(String, ReceiptRecord)> {
+        let receipt = self.finished.as_ref()?.receipt.clone()?;
+        Some((self.prepared.as_ref()?.tool.clone(), receipt))
+    }
+
     /// Its batch had begun: calls that were not to run had been told to the clients right before.
     fn has_begun(&self) -> bool {
         self.started || self.finished.is_some()
@@ -63,6 +71,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     let mut round: Option<Round> = None;
     let mut iteration = 0;
     let mut traces: HashMap<CallId, Trace> = HashMap::new();
+    let mut receipts = Vec::new();
     for entry in journal {
         match &entry.kind {
             JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
@@ -92,11 +101,16 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     !matches!(decision, Decision::Approve | Decision::Always);
             }
             JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
-            JournalKind::CallFinished { call, state, output } => {
+            JournalKind::CallFinished { call, state, output, receipt } => {
+                let receipt = receipt.clone();
+                let outcome = SlotOutcome::unrun(*state, output.clone());
                 traces.entry(*call).or_default().finished =
-                    Some(SlotOutcome::unrun(*state, output.clone()));
+                    Some(SlotOutcome { receipt, ..outcome });
             }
-            JournalKind::Appended { .. } => round = None,
+            JournalKind::Appended { .. } => {
+                let calls = round.take().into_iter().flat_map(|round| round.calls);
+                receipts.extend(calls.filter_map(|call| traces.get(&call.call.id)?.receipt()));
+            }
             JournalKind::Started
             | JournalKind::Steered { .. }
             | JournalKind::ApprovalAsked { .. }
@@ -119,6 +133,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
         usage,
         history: history.iter().map(|stored| stored.message.clone()).collect(),
         round,
+        receipts,
     }
 }
 
@@ -204,6 +219,7 @@ mod tests {
                     call: call(1).id,
                     state: CallState::Succeeded,
                     output: "done".into(),
+                    receipt: None,
                 },
             ]),
             &[],

@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use rookery_messages::receipt::{ReceiptAnswer, ReceiptQuestion};
 use rookery_messages::tree::{TreeNode, TreeSnapshot};
 use rookery_messages::turn::TurnRecord;
 use serde_json::{Value, json};
 
 use crate::cli::{
     ActorCommand, ApprovalsCommand, AuditArgs, Command, DeadLettersCommand, Output,
-    SessionsCommand, TurnsCommand,
+    ReceiptsCommand, SessionsCommand, TurnsCommand,
 };
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
@@ -26,6 +27,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         Command::Turns(command) => turns(client, command).await?,
         Command::Approvals(command) => approvals(client, command).await?,
         Command::Deadletters(command) => dead_letters(client, command).await?,
+        Command::Receipts(command) => return receipts(client, command).await,
         Command::Sessions(SessionsCommand::List(output)) => {
             let value = client.get(&["v1", "conversations"], &[]).await?;
             print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
@@ -155,6 +157,15 @@ async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Fai
     };
     client.post(&["admin", "v1", "approvals", &id], &decision).await?;
     to_stdout("ok\n")
+}
+
+async fn receipts(client: &Client, command: ReceiptsCommand) -> Result<Exit, Failure> {
+    let ReceiptsCommand::Verify { receipt, turn, call, output } = command;
+    let asked = ReceiptQuestion { receipt, turn, call };
+    let value = client.post(&["admin", "v1", "receipts", "verify"], &json!(asked)).await?;
+    let answer: ReceiptAnswer = client.read(value.clone())?;
+    print(output, value, |_| Ok(lists::receipt(&answer)))?;
+    Ok(if answer.valid == Some(true) { Exit::Ok } else { Exit::Failed })
 }
 
 async fn dead_letters(client: &Client, command: DeadLettersCommand) -> Result<(), Failure> {

@@ -24,6 +24,7 @@ use rookery_actors::session::RouterArgs;
 use rookery_actors::store::sqlite::{SqliteOptions, SqliteReader, SqliteStore, open, open_reader};
 use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
+use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
 use rookery_actors::turn::{AgentBundle, ChannelFacts, TurnDeps};
 use rookery_messages::address::Address;
@@ -94,6 +95,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             Ok((AgentName::new(name), Arc::new(bundle)))
         })
         .collect::<Result<HashMap<_, _>, String>>()?;
+    let receipts: Arc<ReceiptKeys> = Arc::default();
     let deps = Arc::new(TurnDeps {
         store: store.clone(),
         hub: Arc::clone(&hub),
@@ -106,6 +108,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_attempts: settings.sessions.max_attempts,
         session_idle: Duration::from_secs(settings.sessions.idle_secs),
         max_sessions: settings.sessions.max_active,
+        receipts: Arc::clone(&receipts),
     });
     let router = Address::new(Arc::clone(&cells.router));
     let channels = channel_ids
@@ -184,6 +187,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             world: world.clone(),
             probes: probes(health(inspector), metrics),
             tokens,
+            receipts,
             extra: vec![admin_routes],
             settings,
         }),
@@ -295,6 +299,7 @@ fn bundle(
             .unwrap_or_else(RuntimeProfile::default),
         system_prompt: agent.system_prompt.clone().unwrap_or_else(|| SYSTEM_PROMPT.to_owned()),
         approval_route: agent.approval_route.clone(),
+        receipts: agent.tool_receipts,
     })
 }
 

@@ -15,6 +15,7 @@ use super::Slot;
 use crate::observe::TurnVoice;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::receipts::ReceiptIssuer;
 use crate::tool::truncate::truncate_result;
 
 /// Longest result shown in events and observations, in characters.
@@ -32,6 +33,7 @@ pub(super) struct BatchFacts {
     pub(super) store: StoreClient,
     pub(super) voice: TurnVoice,
     pub(super) redactor: Arc<Redactor>,
+    pub(super) receipts: Option<ReceiptIssuer>,
 }
 
 impl BatchFacts {
@@ -57,12 +59,14 @@ impl BatchFacts {
         self.voice.tell(TurnEventKind::ToolResult {
             call: slot.call.id,
             state: outcome.state,
-            output: self.shown(&outcome.output),
+            output: self.shown(outcome),
         });
     }
 
-    pub(super) fn shown(&self, output: &str) -> String {
-        truncate_result(&self.redactor.clean(output), SHOWN_CHARS)
+    /// A result for display. Its receipt is neither cut nor mistaken for a secret.
+    pub(super) fn shown(&self, outcome: &SlotOutcome) -> String {
+        let output = truncate_result(&self.redactor.clean(&outcome.output), SHOWN_CHARS);
+        SlotOutcome { output, ..outcome.clone() }.with_receipt()
     }
 
     pub(super) fn shown_arguments(&self, slot: &Slot) -> Value {

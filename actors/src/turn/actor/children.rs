@@ -1,6 +1,7 @@
 //! What a turn's actor starts: model calls, questions, batches.
 
 use super::*;
+use crate::tool::receipts::{KeyScope, ReceiptIssuer};
 
 impl Turn {
     pub(super) async fn call_model(
@@ -97,6 +98,7 @@ impl Turn {
             store: self.judge.deps.store.clone(),
             voice: self.voice.clone(),
             redactor: Arc::clone(&self.judge.deps.redactor),
+            receipts: self.receipts(),
             report,
         };
         let spec = SpawnSpec::new(format!("batch/{}", plan.batch))
@@ -105,6 +107,15 @@ impl Turn {
         let child = ctx.spawn::<BatchActor>(spec, args).await.map_err(start_failed)?;
         self.batch = Some(child.handle.id);
         Ok(())
+    }
+
+    /// Who gives receipts to this turn's results, if its agent has them.
+    fn receipts(&self) -> Option<ReceiptIssuer> {
+        let record = &self.claim.record;
+        let scope = KeyScope::of(record.origin, record.conversation_id);
+        let keys = &self.judge.deps.receipts;
+        let enabled = self.judge.bundle.receipts.enabled;
+        enabled.then(|| ReceiptIssuer::new(Arc::clone(keys), scope, record.id))
     }
 
     /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.

@@ -19,6 +19,7 @@ use rookery_messages::exit::StopReason;
 use rookery_messages::ids::{ChannelId, ConversationId, MessageId, TurnId};
 use rookery_messages::journal::{JournalEntry, JournalKind};
 use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse};
+use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
 use rookery_messages::time::World;
@@ -48,6 +49,8 @@ pub struct Facts {
     pub posts_replies: bool,
     /// How turns of this agent run.
     pub runtime: RuntimeProfile,
+    /// The receipts are listed below the reply.
+    pub show_receipts: bool,
 }
 
 /// What happened.
@@ -172,6 +175,8 @@ pub struct Machine {
     in_flight: Option<(u64, Box<TurnCommit>)>,
     /// The model is asked for a closing answer without tools.
     summarising: bool,
+    /// Tools and receipts of the rounds in the history.
+    receipts: Vec<(String, ReceiptRecord)>,
 }
 
 impl Machine {
@@ -189,6 +194,7 @@ impl Machine {
             stop: None,
             in_flight: None,
             summarising: false,
+            receipts: from.receipts,
         }
     }
 

@@ -57,6 +57,7 @@ fn facts(runtime: RuntimeProfile) -> Facts {
         },
         posts_replies: true,
         runtime,
+        show_receipts: false,
     }
 }
 
