@@ -51,7 +51,7 @@ pub fn policy_check(
         return Err(PolicyCheckError::NoAgent(agent.to_owned()));
     };
     let world = system_world();
-    let tools = builtin_registry(Arc::clone(&world.clock));
+    let tools = builtin_registry(Arc::clone(&world.clock), None);
     let (name, effects) = match tools.resolve(tool) {
         Some((name, tool)) => (name, tool.effects(arguments)),
         None => {

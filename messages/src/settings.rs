@@ -373,6 +373,45 @@ pub struct RiskProfile {
     pub forbidden_paths: Vec<PathBuf>,
     /// High-risk calls are blocked instead of asked about.
     pub block_high_risk: bool,
+    /// Most successful calls of a tool by one sender, by the tool's name. None: no limit.
+    pub rate_limits: BTreeMap<String, RateLimit>,
+    /// Where network tools may go.
+    pub network: NetworkSettings,
+}
+
+/// How often a tool may be called by one sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// Most calls within any minute that succeed or run; 0 is never.
+    pub per_minute: u32,
+}
+
+/// Where network tools may go. Hosts are `example.org`, `*.example.org` (all below it), an address, or a
+/// network such as `192.0.2.0/24`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// Only these hosts. Absent: every public one.
+    pub allow_hosts: Option<Vec<String>>,
+    /// Never these hosts, whatever else admits them.
+    pub deny_hosts: Vec<String>,
+    /// Only these ports of public hosts.
+    pub allow_ports: Vec<u16>,
+    /// Private destinations that are open all the same, with a port or at every port: `10.1.0.0/16`,
+    /// `127.0.0.1:8080`, `wiki.example:443`.
+    pub allow_private: Vec<String>,
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        Self {
+            allow_hosts: None,
+            deny_hosts: Vec::new(),
+            allow_ports: vec![80, 443],
+            allow_private: Vec::new(),
+        }
+    }
 }
 
 /// What a turn does when it reaches its iteration cap.

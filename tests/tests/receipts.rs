@@ -14,9 +14,8 @@ use rookery_tests::{Call, Config, Reply, World, program};
 use serde_json::{Value, json};
 
 fn config(show: bool) -> Config {
-    Config::new().extra(&format!(
-        "[agents.home.tool_receipts]\nenabled = true\nshow_in_response = {show}"
-    ))
+    Config::new()
+        .extra(&format!("[agents.home.tool_receipts]\nenabled = true\nshow_in_response = {show}"))
 }
 
 /// The receipt on a result's last line.

@@ -6,6 +6,8 @@
 pub mod arguments;
 pub mod display;
 pub mod gate;
+pub mod network;
 pub mod paths;
+pub mod rate;
 pub mod redact;
 pub mod shell;

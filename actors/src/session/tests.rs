@@ -47,6 +47,7 @@ use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
 
 mod doubles;
 mod engine;
+mod limits;
 mod observed;
 mod orders;
 mod pieces;
@@ -152,6 +153,7 @@ impl Rig {
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
             receipts: Arc::default(),
+            rates: Arc::default(),
         });
         let args = RouterArgs { deps: deps.clone() };
         let router = spawner

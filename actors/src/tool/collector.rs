@@ -29,6 +29,7 @@ use super::receipts::{Executed, ReceiptIssuer};
 use super::truncate::truncate_result;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::canonical_arguments;
+use crate::policy::rate::{RatePermit, SenderRates};
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
@@ -62,6 +63,8 @@ pub struct BatchArgs {
     pub redactor: Arc<Redactor>,
     /// Gives receipts to what succeeds, if the agent has them.
     pub receipts: Option<ReceiptIssuer>,
+    /// The budgets of the turn's sender.
+    pub rates: SenderRates,
     /// The place of its one report.
     pub report: Reserved<TurnMsg>,
 }
@@ -79,6 +82,8 @@ struct Slot {
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// Its place in the sender's budget, while it runs.
+    permit: Option<RatePermit>,
     /// The canonical arguments it ran with, if its result may get a receipt.
     executed: Option<String>,
     /// Its end was announced by a former attempt.
@@ -114,6 +119,7 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                permit: None,
                 executed: None,
                 told: matches!(planned.plan, SlotPlan::Kept(_)),
                 begun: false,
@@ -136,6 +142,7 @@ impl Supervised for BatchActor {
             voice: args.voice,
             redactor: args.redactor,
             receipts: args.receipts,
+            rates: args.rates,
         };
         ctx.note_to_self(BatchMsg::Begin);
         Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
@@ -198,6 +205,7 @@ impl Supervised for BatchActor {
                 slot.stage = Stage::Done(outcome.clone());
             }
             if matches!(slot.stage, Stage::Ready(_) | Stage::Starting(_)) {
+                slot.permit = None;
                 slot.stage = Stage::Done(SlotOutcome::unrun(
                     CallState::Interrupted,
                     text::INTERRUPTED_NOT_STARTED,
@@ -266,10 +274,7 @@ impl Batch {
         if busy && !self.args.parallel {
             return Ok(());
         }
-        let ready =
-            (0..self.slots.len()).filter(|&i| matches!(self.slots[i].stage, Stage::Ready(_)));
-        let ready: Vec<usize> =
-            if self.args.parallel { ready.collect() } else { ready.take(1).collect() };
+        let ready = self.admitted();
         if ready.is_empty() {
             return Ok(());
         }
@@ -302,6 +307,38 @@ impl Batch {
             self.run(ctx, slot, call).await?;
         }
         Ok(())
+    }
+
+    /// The slots that may start now, each with its place in the sender's budget. One that finds no place is
+    /// blocked (V-M24).
+    fn admitted(&mut self) -> Vec<usize> {
+        let mut ready = Vec::new();
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            if !matches!(slot.stage, Stage::Ready(_)) {
+                continue;
+            }
+            match self.args.rates.take(&slot.tool) {
+                Ok(permit) => {
+                    slot.permit = permit;
+                    ready.push(index);
+                }
+                Err(why) => {
+                    let output = format!("{}{why}", text::BLOCKED_PREFIX);
+                    let outcome = SlotOutcome::unrun(CallState::Blocked, output);
+                    slot.stage = Stage::Done(outcome.clone());
+                    let slot = &self.slots[index];
+                    self.args.open(slot);
+                    self.args.close(slot, &outcome);
+                    let (tool, decision) = (slot.tool.clone(), "blocked");
+                    self.args.voice.observe(|scope| Observation::Gate { scope, tool, decision });
+                }
+            }
+            if !self.args.parallel && !ready.is_empty() {
+                break;
+            }
+        }
+        ready
     }
 
     async fn start_committed(
@@ -365,6 +402,10 @@ impl Batch {
     fn tool_ended(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize, outcome: SlotOutcome) {
         if !matches!(self.slots[slot].stage, Stage::Running) {
             return;
+        }
+        let permit = self.slots[slot].permit.take();
+        if let Some(permit) = permit.filter(|_| outcome.state == CallState::Succeeded) {
+            permit.used();
         }
         let outcome = self.recorded(slot, outcome, ctx.world().now());
         let cut = outcome.state == CallState::Interrupted;

@@ -15,6 +15,7 @@ use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
+use crate::policy::rate::RateLimiter;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
 use crate::tool::receipts::ReceiptKeys;
@@ -87,6 +88,8 @@ pub struct TurnDeps {
     pub max_sessions: usize,
     /// The keys of receipts.
     pub receipts: Arc<ReceiptKeys>,
+    /// How often senders had tools run.
+    pub rates: Arc<RateLimiter>,
 }
 
 /// The list of live process groups, in the store (A129).

@@ -87,6 +87,7 @@ fn fill_agents(settings: &mut Settings) {
                 channels: Vec::new(),
                 system_prompt: None,
                 approval_route: None,
+                tool_receipts: Default::default(),
             },
         );
     }

@@ -1,6 +1,7 @@
 //! What belongs together: references, ranges, addresses, folders. Each error says key, fault, remedy.
 
 mod channels;
+mod network;
 mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     check_providers(settings, &mut found);
     check_agents(settings, &mut found);
     channels::check(settings, &mut found);
+    network::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors
 }

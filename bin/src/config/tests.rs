@@ -418,6 +418,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
             for (name, below) in table {
                 let name = match prefix {
                     "providers" | "agents" | "risk_profiles" | "runtime_profiles" => "<name>",
+                    "risk_profiles.<name>.rate_limits" => "<name>",
                     "channels.webhook" => "<alias>",
                     _ => name,
                 };

@@ -83,7 +83,9 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
     let hub = EventHub::new(world.clone());
     let redactor = Arc::new(Redactor::new(secrets(&settings, admin_token.as_ref())));
-    let tools = Arc::new(builtin_registry(Arc::clone(&world.clock)));
+    // Without an address to know there is none to keep tools from; the listener has one.
+    let own = listener.local_addr().ok();
+    let tools = Arc::new(builtin_registry(Arc::clone(&world.clock), own));
     let crashes = recorder.clone();
     directory.set_exit_hook(exit_hook(observer.clone(), move |row| crashes.crash(row)));
 
@@ -109,6 +111,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         session_idle: Duration::from_secs(settings.sessions.idle_secs),
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
+        rates: Arc::default(),
     });
     let router = Address::new(Arc::clone(&cells.router));
     let channels = channel_ids

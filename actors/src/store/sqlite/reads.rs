@@ -80,9 +80,7 @@ fn turn(conn: &Connection, id: TurnId) -> Result<Option<TurnRecord>> {
 fn call_trail(conn: &Connection, turn: TurnId, call: CallId) -> Result<Option<CallTrail>> {
     let found: Option<(i64, ConversationId)> = conn
         .prepare_cached("SELECT seq, conversation_id FROM turns WHERE id = ?1")?
-        .query_row([turn.0.as_bytes()], |row| {
-            Ok((row.get(0)?, ConversationId(codec::id(row, 1)?)))
-        })
+        .query_row([turn.0.as_bytes()], |row| Ok((row.get(0)?, ConversationId(codec::id(row, 1)?))))
         .optional()?;
     let Some((seq, conversation)) = found else { return Ok(None) };
     let sql = format!(

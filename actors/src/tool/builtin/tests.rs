@@ -27,7 +27,7 @@ impl Clock for Fixed {
 }
 
 fn registry() -> Registry {
-    builtin_registry(Arc::new(Fixed))
+    builtin_registry(Arc::new(Fixed), None)
 }
 
 fn arguments(value: Value) -> Map<String, Value> {

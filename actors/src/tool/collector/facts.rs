@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::Slot;
 use crate::observe::TurnVoice;
+use crate::policy::rate::SenderRates;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
 use crate::tool::receipts::ReceiptIssuer;
@@ -34,6 +35,7 @@ pub(super) struct BatchFacts {
     pub(super) voice: TurnVoice,
     pub(super) redactor: Arc<Redactor>,
     pub(super) receipts: Option<ReceiptIssuer>,
+    pub(super) rates: SenderRates,
 }
 
 impl BatchFacts {

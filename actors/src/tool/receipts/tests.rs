@@ -130,14 +130,8 @@ fn the_same_call_gives_the_same_receipt_and_any_changed_field_makes_it_invalid()
     let said = check(&keys, Some(&changed), turn(TURN), call(1), &receipt);
     assert_eq!(said, no(ReceiptReason::Mismatch));
     let later = receipt.replace("-1000-", "-1001-");
-    assert_eq!(
-        check(&keys, Some(&good), turn(TURN), call(1), &later),
-        no(ReceiptReason::Mismatch)
-    );
-    assert_eq!(
-        check(&keys, Some(&good), turn(8), call(1), &receipt),
-        no(ReceiptReason::Mismatch)
-    );
+    assert_eq!(check(&keys, Some(&good), turn(TURN), call(1), &later), no(ReceiptReason::Mismatch));
+    assert_eq!(check(&keys, Some(&good), turn(8), call(1), &receipt), no(ReceiptReason::Mismatch));
     // The same receipt on another call of the turn.
     let moved = trail(&ran, 2, Some(record));
     assert_eq!(
@@ -197,10 +191,7 @@ fn after_the_keys_end_nobody_can_tell_and_a_call_without_receipt_has_none() {
     assert_eq!(said, no(ReceiptReason::NoReceipt));
     let said = check(&keys, Some(&good), turn(TURN), call(9), &receipt);
     assert_eq!(said, no(ReceiptReason::NoSuchCall));
-    assert_eq!(
-        check(&keys, None, turn(TURN), call(1), &receipt),
-        no(ReceiptReason::NoSuchCall)
-    );
+    assert_eq!(check(&keys, None, turn(TURN), call(1), &receipt), no(ReceiptReason::NoSuchCall));
 }
 
 // T17: a conversation's key and the process's are two.

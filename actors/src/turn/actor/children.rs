@@ -1,6 +1,7 @@
 //! What a turn's actor starts: model calls, questions, batches.
 
 use super::*;
+use crate::policy::rate::SenderRates;
 use crate::tool::receipts::{KeyScope, ReceiptIssuer};
 
 impl Turn {
@@ -99,6 +100,7 @@ impl Turn {
             voice: self.voice.clone(),
             redactor: Arc::clone(&self.judge.deps.redactor),
             receipts: self.receipts(),
+            rates: self.rates(),
             report,
         };
         let spec = SpawnSpec::new(format!("batch/{}", plan.batch))
@@ -107,6 +109,16 @@ impl Turn {
         let child = ctx.spawn::<BatchActor>(spec, args).await.map_err(start_failed)?;
         self.batch = Some(child.handle.id);
         Ok(())
+    }
+
+    /// The budgets of this turn's sender.
+    fn rates(&self) -> SenderRates {
+        SenderRates {
+            limiter: Arc::clone(&self.judge.deps.rates),
+            profile: Arc::clone(self.judge.bundle.gate.profile()),
+            channel: self.claim.record.channel.clone(),
+            sender: self.claim.sender.clone(),
+        }
     }
 
     /// Who gives receipts to this turn's results, if its agent has them.
@@ -181,6 +193,7 @@ impl Turn {
                 origin: self.claim.record.origin,
                 workspace: self.judge.bundle.gate.workspace().to_path_buf(),
                 forbidden_paths: self.judge.bundle.gate.forbidden_paths(),
+                network: self.judge.bundle.gate.network(),
                 authority,
                 cancel: tokio_util::sync::CancellationToken::new(),
                 grace,

@@ -65,7 +65,8 @@ impl Machine {
         if !self.facts.show_receipts || self.receipts.is_empty() {
             return reply;
         }
-        let lines = self.receipts.iter().map(|(tool, record)| format!("- {tool}: {}", record.receipt));
+        let lines =
+            self.receipts.iter().map(|(tool, record)| format!("- {tool}: {}", record.receipt));
         let lines = lines.collect::<Vec<_>>().join("\n");
         format!("{reply}\n\n{}\n{lines}", text::RECEIPTS_HEADING)
     }

@@ -38,6 +38,12 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
     }
+    for (name, profile) in &settings.risk_profiles {
+        for (tool, limit) in &profile.rate_limits {
+            let path = ["risk_profiles", name.as_str(), "rate_limits", tool, "per_minute"];
+            range(&path, limit.per_minute.into(), 0..=100_000);
+        }
+    }
     for (alias, webhook) in &settings.channels.webhook {
         let path = ["channels", "webhook", alias.as_str(), "queue_limit"];
         range(&path, webhook.queue_limit.into(), 1..=1_000_000);
