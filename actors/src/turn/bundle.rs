@@ -10,7 +10,7 @@ use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{ReceiptSettings, RuntimeProfile};
 use rookery_messages::store::StoreError;
-use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
+use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
@@ -18,6 +18,7 @@ use crate::policy::gate::Gate;
 use crate::policy::rate::RateLimiter;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::mcp::McpGrant;
 use crate::tool::receipts::ReceiptKeys;
 use crate::tool::registry::Registry;
 
@@ -28,8 +29,10 @@ pub struct AgentBundle {
     pub name: AgentName,
     /// The provider profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
-    /// Its tools.
+    /// Its built-in tools.
     pub tools: Arc<Registry>,
+    /// The MCP tools it is granted.
+    pub mcp: Arc<McpGrant>,
     /// What they may do.
     pub gate: Gate,
     /// How its turns run.
@@ -40,13 +43,6 @@ pub struct AgentBundle {
     pub approval_route: Option<String>,
     /// Receipts of its tool results.
     pub receipts: ReceiptSettings,
-}
-
-impl AgentBundle {
-    /// What the model is shown: admitted tools only, in a stable order, schemas shared (T4, T5).
-    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        self.tools.specs(|name| self.gate.admits(name))
-    }
 }
 
 /// What a turn has to know of its channel.
