@@ -98,9 +98,11 @@ fn the_built_in_tools_have_valid_specs_in_one_order() {
             "file_read",
             "file_write",
             "glob_search",
+            "http_request",
             "shell",
             "time",
-            "wait"
+            "wait",
+            "web_fetch"
         ]
     );
     for spec in registry.specs(|_| true) {
