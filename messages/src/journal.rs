@@ -58,6 +58,9 @@ pub enum JournalKind {
         /// It takes the result of that call of the response, counted from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         same_as: Option<usize>,
+        /// Its result is content from outside.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        brings_in: bool,
     },
     /// A person was asked.
     ApprovalAsked {

@@ -331,9 +331,13 @@ pub struct AgentSettings {
     /// What it is told first.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    /// Where approvals of turns without a way to ask go: `admin`.
+    /// Where approvals are asked beside the turn's own channel: `admin`, or a channel with `approvers`, who
+    /// answer there: `ws`, `cli`, or a webhook such as `webhook.ops` with a `secret` and a `reply_url`.
     #[serde(default)]
     pub approval_route: Option<String>,
+    /// If nobody can be reached by `approval_route`, the turn's own people are asked; else it is denied.
+    #[serde(default)]
+    pub approval_route_inherit: bool,
     /// Receipts of its tool results.
     #[serde(default)]
     pub tool_receipts: ReceiptSettings,
@@ -480,10 +484,23 @@ impl Default for RuntimeProfile {
     }
 }
 
+/// What there is to say of a built-in channel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnChannelSettings {
+    /// Callers that may decide approvals, by their tokens' names; `local` is whoever needs none. Default: the
+    /// turn's sender.
+    pub approvers: Option<Vec<String>>,
+}
+
 /// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChannelSettings {
+    /// The terminal's chat.
+    pub cli: OwnChannelSettings,
+    /// WebSocket clients and the web page.
+    pub ws: OwnChannelSettings,
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
     pub webhook: BTreeMap<String, WebhookSettings>,
 }

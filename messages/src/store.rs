@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::address::Message;
-use crate::approval::{Approval, Decider, Decision, Grant};
+use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::{ChatMessage, Usage};
 use crate::envelope::{Envelope, Inbound, ReplyAddress};
 use crate::ids::{
-    ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, MessageId, OutboxId, TurnId,
+    AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, MessageId,
+    OutboxId, TurnId,
 };
 use crate::journal::JournalEntry;
 use crate::tool::ProcessRecord;
@@ -145,6 +146,15 @@ pub enum Write {
     },
     /// Decide an approval: one compare-and-set on *pending* (I7).
     DecideApproval(DecideApproval),
+    /// Take a grant back. One that is revoked stays as it is.
+    RevokeGrant {
+        /// The grant.
+        id: GrantId,
+        /// Now.
+        at: Timestamp,
+        /// Who asks, for the audit.
+        by: Decider,
+    },
     /// Take outbox rows of a channel that are due: pending → sending.
     ClaimOutbox {
         /// The channel.
@@ -316,8 +326,19 @@ pub struct DecideApproval {
     pub privileged: bool,
     /// Now.
     pub at: Timestamp,
-    /// For *always*: the grant to write, with the same transaction.
-    pub grant: Option<Grant>,
+    /// For *always*: the grant to write, with the same transaction. It covers what the request offers.
+    pub grant: Option<NewGrant>,
+}
+
+/// What of a grant its giver chooses; the rest is the request's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewGrant {
+    /// A fresh id.
+    pub id: GrantId,
+    /// How far it holds.
+    pub scope: GrantScope,
+    /// Until when.
+    pub expires_at: Timestamp,
 }
 
 /// How a decision went.
@@ -547,12 +568,23 @@ pub enum Read {
     Grant {
         /// The conversation.
         conversation_id: ConversationId,
+        /// The agent.
+        agent: AgentName,
         /// The tool's resolved name.
         tool: String,
-        /// The hash of the canonical arguments.
-        arguments_hash: String,
+        /// The key of what the call is.
+        key: String,
         /// Now.
         at: Timestamp,
+    },
+    /// Grants, newest first.
+    Grants {
+        /// Ended and revoked ones too.
+        all: bool,
+        /// Now.
+        at: Timestamp,
+        /// At most so many.
+        limit: u32,
     },
     /// How accepted envelopes ended.
     Ledger,
@@ -567,6 +599,8 @@ pub enum Read {
     Processes,
     /// The audit, newest first.
     Audit {
+        /// Nothing older.
+        since: Option<Timestamp>,
         /// At most so many.
         limit: u32,
     },
@@ -657,6 +691,8 @@ pub enum Written {
     Cancelled(CancelOutcome),
     /// To [`Write::DecideApproval`].
     Decided(DecideOutcome),
+    /// To [`Write::RevokeGrant`]: the grant as it stands; none if there is no such grant.
+    Revoked(Option<Box<Grant>>),
     /// To [`Write::ClaimOutbox`].
     Outbox(Vec<OutboxRow>),
     /// To everything else.
@@ -683,7 +719,9 @@ pub enum Found {
     /// An approval.
     Approval(Option<Box<Approval>>),
     /// A grant.
-    Grant(Option<Grant>),
+    Grant(Option<Box<Grant>>),
+    /// Grants.
+    Grants(Vec<Grant>),
     /// The ledger.
     Ledger(Ledger),
     /// Dead letters.

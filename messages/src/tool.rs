@@ -44,6 +44,9 @@ pub mod text {
     /// There was nobody to ask.
     pub const DENIED_NOBODY_ASKED: &str = "not run: the call needs approval and nobody was asked, because this channel has no way to ask. \
          No user decided";
+    /// The channel where it would be asked has nobody to decide it.
+    pub const DENIED_NO_ROUTE: &str = "not run: the call needs approval, and nobody can be reached where it would be asked. \
+         No user decided; this is not a refusal";
     /// What stands before an approver's replacement.
     pub const REPLACED_PREFIX: &str = "the call was not run; the approver answered in its place:\n";
     /// What stands before the text of a duplicate call's result.
@@ -149,6 +152,11 @@ pub struct CallEffects {
     pub command: Option<String>,
     /// Addresses it would connect to, as written in the arguments.
     pub connects: Vec<String>,
+    /// Its result is content from outside: of the web, of another program, of a stranger. Whoever wrote it
+    /// may have written instructions into it (A096).
+    pub brings_in: bool,
+    /// It could carry data out of the workspace though it only reads, or change what later turns are told.
+    pub carries_out: bool,
 }
 
 impl CallEffects {
@@ -161,6 +169,8 @@ impl CallEffects {
             writes: Vec::new(),
             command: None,
             connects: Vec::new(),
+            brings_in: false,
+            carries_out: false,
         }
     }
 
@@ -374,6 +384,8 @@ pub struct JudgedCall {
     pub tool: String,
     /// What repeating it would mean.
     pub effects: Effects,
+    /// Its result is content from outside.
+    pub brings_in: bool,
     /// What the gate says.
     pub verdict: Verdict,
 }

@@ -84,6 +84,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 

@@ -6,12 +6,13 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use super::deps::Shared;
 use super::error::ApiError;
 use super::{
-    admin, approvals, auth, conversations, events, guard, hooks, page, probes, receipts, turns, ws,
+    admin, approvals, auth, conversations, events, grants, guard, hooks, page, probes, receipts,
+    turns, ws,
 };
 
 /// Everything the gateway serves.
@@ -30,6 +31,8 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/v1/ws", get(ws::upgrade))
         .route("/admin/v1/approvals", get(approvals::list))
         .route("/admin/v1/approvals/{id}", post(approvals::decide))
+        .route("/admin/v1/grants", get(grants::list))
+        .route("/admin/v1/grants/{id}", delete(grants::revoke))
         .route("/admin/v1/deadletters", get(admin::dead_letters))
         .route("/admin/v1/deadletters/{id}/retry", post(admin::retry_dead_letter))
         .route("/admin/v1/deadletters/{id}/purge", post(admin::purge_dead_letter))

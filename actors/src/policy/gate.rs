@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Grant, Risk};
-use rookery_messages::ids::{ApprovalId, ConversationId};
+use rookery_messages::ids::{AgentName, ApprovalId, ConversationId};
 use rookery_messages::settings::{AutonomyLevel, NetworkSettings, RiskProfile};
 use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
 
 use super::network::NetworkRules;
 use super::paths::PathGate;
+use super::taint::carries_out;
 use command::CommandVerdict;
 
 /// What the gate says of a call.
@@ -47,10 +48,14 @@ pub struct CallToJudge<'a> {
     pub tool: &'a str,
     /// What it would do.
     pub effects: &'a CallEffects,
-    /// Hash of the arguments as they will run ([`super::arguments::arguments_hash`]).
-    pub arguments_hash: &'a str,
+    /// What a grant would have to name ([`super::cover::Cover::key`]); none: no grant can cover it.
+    pub key: Option<&'a str>,
     /// The conversation it belongs to.
     pub conversation_id: ConversationId,
+    /// The agent whose call it is.
+    pub agent: &'a AgentName,
+    /// The tool that brought content from outside into the conversation, if one did.
+    pub tainted: Option<&'a str>,
     /// A standing grant that may cover it; the gate checks that it does.
     pub grant: Option<&'a Grant>,
     /// The request by which a person approved exactly this call, if one did. It answers a question; it
@@ -110,6 +115,11 @@ impl Gate {
         self.listed(tool).is_ok()
     }
 
+    /// Whether calls of this tool ask whatever else admits them, grants included.
+    pub fn always_asks(&self, tool: &str) -> bool {
+        self.profile.always_ask.iter().any(|name| name == tool)
+    }
+
     /// Judges a call. Looks paths up, so it may wait for the file system, for nothing else.
     pub fn evaluate(&self, call: &CallToJudge<'_>) -> AccessDecision {
         let mut risk = risk(call.effects);
@@ -164,10 +174,18 @@ impl Gate {
     ) -> Result<Access, String> {
         let tool = call.tool;
         let contains = |list: &[String]| list.iter().any(|name| name == tool);
-        let always = contains(&self.profile.always_ask);
+        let always = self.always_asks(tool);
         let full = self.profile.level == AutonomyLevel::Full;
+        let taint = call.tainted.filter(|_| !full && carries_out(call.effects)).map(|source| {
+            format!(
+                "the conversation holds content from outside (a result of `{source}`), and this call of \
+                 `{tool}` could carry data out or change what later turns are told"
+            )
+        });
         let reason = match verdict {
             _ if always => Some(format!("tool `{tool}` is in `always_ask`")),
+            // What admits it otherwise knows nothing of what the model has read.
+            Some(CommandVerdict::Listed) | None if taint.is_some() => taint,
             Some(CommandVerdict::Listed) => None,
             Some(CommandVerdict::Asks(why)) => Some(why),
             Some(CommandVerdict::Unrestricted) if full => None,
@@ -227,7 +245,6 @@ fn risk(effects: &CallEffects) -> Risk {
 /// Whether a grant names exactly this call, here and now (V-H5).
 fn covers(grant: &Grant, call: &CallToJudge<'_>) -> bool {
     grant.tool == call.tool
-        && grant.arguments_hash == call.arguments_hash
-        && grant.conversation_id == call.conversation_id
-        && call.now < grant.expires_at
+        && call.key == Some(grant.key.as_str())
+        && grant.holds(call.conversation_id, call.agent, call.now)
 }

@@ -43,8 +43,9 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
-use crate::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use crate::turn::{AgentBundle, AskedAt, ChannelFacts, TurnDeps};
 
+mod consent;
 mod doubles;
 mod engine;
 mod limits;
@@ -72,8 +73,27 @@ struct Rig {
     conversation: ConversationId,
 }
 
+/// What a test may change about the service.
+struct Setup {
+    bundle: AgentBundle,
+    channels: HashMap<ChannelId, ChannelFacts>,
+    approval_timeout: Duration,
+}
+
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
+        Self::built(profile, runtime, |_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::built(RiskProfile::default(), RuntimeProfile::default(), change).await
+    }
+
+    async fn built(
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
         let world = system_world();
@@ -103,9 +123,13 @@ impl Rig {
         let gate = Arc::new(Notify::new());
         let (began_tx, began) = mpsc::channel(64);
         let mut tools = Registry::new();
-        for (name, effects) in
-            [("read", Effects::ReadOnly), ("again", Effects::Idempotent), ("once", Effects::Once)]
-        {
+        for (name, effects) in [
+            ("read", Effects::ReadOnly),
+            ("again", Effects::Idempotent),
+            ("once", Effects::Once),
+            ("fetch", Effects::ReadOnly),
+            ("share", Effects::Idempotent),
+        ] {
             let (runs, gate, began) = (runs.clone(), gate.clone(), began_tx.clone());
             tools.insert(Arc::new(Probe { name, effects, runs, gate, began })).unwrap();
         }
@@ -124,10 +148,21 @@ impl Rig {
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
+            approval_inherits: false,
             receipts: Default::default(),
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
+        let mut setup = Setup {
+            bundle,
+            channels: HashMap::from([
+                (ChannelId::new("ws"), channel(true)),
+                (ChannelId::new("webhook.ci"), channel(false)),
+            ]),
+            approval_timeout: Duration::from_secs(600),
+        };
+        change(&mut setup);
+        let Setup { bundle, channels, approval_timeout } = setup;
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
@@ -144,11 +179,8 @@ impl Rig {
             observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
-            channels: HashMap::from([
-                (ChannelId::new("ws"), channel(true)),
-                (ChannelId::new("webhook.ci"), channel(false)),
-            ]),
-            approval_timeout: Duration::from_secs(600),
+            channels,
+            approval_timeout,
             history_chars: 100_000,
             max_attempts: 3,
             session_idle: Duration::from_millis(50),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rookery_messages::address::{Address, SendError};
 use rookery_messages::approval::{Approval, Decider, Grant};
-use rookery_messages::ids::{ApprovalId, CallId, ChannelId, ConversationId, OutboxId, TurnId};
+use rookery_messages::ids::{
+    AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
+};
 use rookery_messages::store::{
     Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, Claim, ClaimOutcome, CommitAck,
     ConversationRow, CrashRow, DeadLetter, DecideApproval, DecideOutcome, Found, Ledger, OutboxRow,
@@ -133,6 +135,7 @@ fn has_key(write: &Write) -> bool {
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
         | Write::DecideApproval(_)
+        | Write::RevokeGrant { .. }
         | Write::ReleaseOutbox { .. }
         | Write::MarkOutbox { .. }
         | Write::ProcessStarted(_)
@@ -200,6 +203,17 @@ impl StoreClient {
     /// Decides an approval, or learns what stands.
     pub async fn decide(&self, request: DecideApproval) -> Result<DecideOutcome, StoreError> {
         answer!(self.write(Write::DecideApproval(request)).await?, Written::Decided)
+    }
+
+    /// Takes a grant back; gives it as it stands, or none if there is no such grant.
+    pub async fn revoke_grant(
+        &self,
+        id: GrantId,
+        at: Timestamp,
+        by: Decider,
+    ) -> Result<Option<Grant>, StoreError> {
+        answer!(self.write(Write::RevokeGrant { id, at, by }).await?, Written::Revoked)
+            .map(|found| found.map(|grant| *grant))
     }
 
     /// Takes due rows of a channel's outbox: each conversation's first.
@@ -331,16 +345,27 @@ impl StoreClient {
             .map(|found| found.map(|approval| *approval))
     }
 
-    /// A grant that covers exactly this call at `at`.
+    /// A grant that covers a call with this key at `at`.
     pub async fn grant(
         &self,
         conversation_id: ConversationId,
+        agent: AgentName,
         tool: String,
-        arguments_hash: String,
+        key: String,
         at: Timestamp,
     ) -> Result<Option<Grant>, StoreError> {
-        let read = Read::Grant { conversation_id, tool, arguments_hash, at };
-        answer!(self.read(read).await?, Found::Grant)
+        let read = Read::Grant { conversation_id, agent, tool, key, at };
+        answer!(self.read(read).await?, Found::Grant).map(|found| found.map(|grant| *grant))
+    }
+
+    /// Grants, newest first; ended and revoked ones only if `all`.
+    pub async fn grants(
+        &self,
+        all: bool,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Grant>, StoreError> {
+        answer!(self.read(Read::Grants { all, at, limit }).await?, Found::Grants)
     }
 
     /// How accepted envelopes ended.
@@ -364,8 +389,12 @@ impl StoreClient {
     }
 
     /// The audit, newest first.
-    pub async fn audit_rows(&self, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        answer!(self.read(Read::Audit { limit }).await?, Found::Audit)
+    pub async fn audit_rows(
+        &self,
+        since: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        answer!(self.read(Read::Audit { since, limit }).await?, Found::Audit)
     }
 
     /// When the next outbox row of a channel is due.

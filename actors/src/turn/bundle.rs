@@ -39,10 +39,31 @@ pub struct AgentBundle {
     pub runtime: RuntimeProfile,
     /// What it is told first.
     pub system_prompt: String,
-    /// Where approvals of turns without a way to ask go.
-    pub approval_route: Option<String>,
+    /// Where approvals are asked beside the turn's own channel.
+    pub approval_route: Option<AskedAt>,
+    /// If nobody can be reached there, the turn's own people are asked.
+    pub approval_inherits: bool,
     /// Receipts of its tool results.
     pub receipts: ReceiptSettings,
+}
+
+/// Where approvals are asked beside the turn's own channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AskedAt {
+    /// The admin API, its command line included.
+    Admin,
+    /// A channel whose approvers answer there.
+    Channel(ChannelId),
+}
+
+impl AskedAt {
+    /// From its word in the configuration.
+    pub fn new(word: &str) -> Self {
+        match word {
+            "admin" => Self::Admin,
+            channel => Self::Channel(ChannelId::new(channel)),
+        }
+    }
 }
 
 /// What a turn has to know of its channel.

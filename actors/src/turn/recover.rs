@@ -40,6 +40,7 @@ pub struct Resume {
 struct Prepared {
     state: CallState,
     effects: Effects,
+    brings_in: bool,
     output: Option<String>,
     tool: String,
     same_as: Option<usize>,
@@ -85,12 +86,22 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     usage: *usage,
                     requests: Vec::new(),
                     decisions: Vec::new(),
+                    asked_before: Vec::new(),
                 });
             }
-            JournalKind::CallPrepared { call, tool, state, effects, output, same_as } => {
+            JournalKind::CallPrepared {
+                call,
+                tool,
+                state,
+                effects,
+                output,
+                same_as,
+                brings_in,
+            } => {
                 traces.entry(*call).or_default().prepared = Some(Prepared {
                     state: *state,
                     effects: *effects,
+                    brings_in: *brings_in,
                     output: output.clone(),
                     tool: tool.clone(),
                     same_as: *same_as,
@@ -111,9 +122,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                 let calls = round.take().into_iter().flat_map(|round| round.calls);
                 receipts.extend(calls.filter_map(|call| traces.get(&call.call.id)?.receipt()));
             }
+            JournalKind::ApprovalAsked { approval, .. } => {
+                if let Some(round) = &mut round {
+                    round.asked_before.push(*approval);
+                }
+            }
             JournalKind::Started
             | JournalKind::Steered { .. }
-            | JournalKind::ApprovalAsked { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
             | JournalKind::Ended { .. } => {}
@@ -143,6 +158,7 @@ fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
     if let Some(prepared) = trace.prepared {
         call.tool = prepared.tool;
         call.effects = prepared.effects;
+        call.brings_in = prepared.brings_in;
         call.same_as = prepared.same_as;
         if prepared.state.is_end() {
             let output = prepared.output.unwrap_or_default();
@@ -198,6 +214,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 

@@ -87,6 +87,7 @@ fn fill_agents(settings: &mut Settings) {
                 channels: Vec::new(),
                 system_prompt: None,
                 approval_route: None,
+                approval_route_inherit: false,
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),
                 tool_receipts: Default::default(),

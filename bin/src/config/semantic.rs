@@ -178,8 +178,8 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
                 ),
             );
         }
-        if agent.approval_route.as_deref().is_some_and(|route| route != "admin") {
-            found.add(&path("approval_route"), "must be \"admin\", or absent");
+        if let Some(route) = agent.approval_route.as_deref().filter(|route| *route != "admin") {
+            channels::check_route(settings, route, &path("approval_route"), found);
         }
         if let Some(workspace) = agent.workspace.as_deref().map(settled)
             && (workspace.starts_with(&data) || data.starts_with(&workspace))

@@ -197,6 +197,30 @@ fn a_channel_has_exactly_one_owner() {
 }
 
 #[test]
+fn approvals_are_routed_to_people_who_are_who_they_say() {
+    let all = "channels = ['cli', 'ws', 'webhook.ops']";
+    let to = |route: &str, hook: &str| {
+        format!("{AGENT}{all}\napproval_route = '{route}'\n[channels.webhook.ops]\n{hook}")
+    };
+    let signed = "secret = 'a-secret'\nreply_url = 'http://ops.example/'\napprovers = ['eve']";
+    assert!(lines(&to("webhook.ops", signed)).is_empty());
+    assert!(lines(&to("admin", "")).is_empty() && lines(&to("ws", "")).is_empty());
+    assert_eq!(
+        lines(&to("webhook.ops", "")),
+        [
+            "r.toml: line 6: agents.home.approval_route: `webhook.ops` has no secret, so anybody could answer; give it one",
+            "r.toml: line 6: agents.home.approval_route: `webhook.ops` has no reply_url to post requests to; give it one",
+        ]
+    );
+    assert_eq!(
+        lines(&to("webhook.op", signed)),
+        [
+            "r.toml: line 6: agents.home.approval_route: there is no channel `webhook.op`; the nearest is `webhook.ops`; name one, or \"admin\", or leave the key out"
+        ]
+    );
+}
+
+#[test]
 fn fallbacks_that_lead_back_are_refused() {
     let text = "[providers.a]\nkind='demo'\nfallback=['b']\n[providers.b]\nkind='demo'\nfallback=['c','a']\n[providers.c]\nkind='demo'";
     assert_eq!(

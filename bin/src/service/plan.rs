@@ -26,7 +26,7 @@ use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
-use rookery_actors::turn::{AgentBundle, ChannelFacts, TurnDeps};
+use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, TurnDeps};
 use rookery_messages::address::Address;
 use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
 use rookery_messages::ids::{AgentName, ChannelId};
@@ -265,7 +265,11 @@ fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> ChannelFacts {
         posts_replies: webhook.is_some_and(|webhook| webhook.reply_url.is_some()),
         // Somebody sits at a terminal or a web page; a webhook only posts.
         can_ask: webhook.is_none(),
-        approvers: webhook.and_then(|webhook| webhook.approvers.clone()),
+        approvers: match id.as_str() {
+            "ws" => settings.channels.ws.approvers.clone(),
+            "cli" => settings.channels.cli.approvers.clone(),
+            _ => webhook.and_then(|webhook| webhook.approvers.clone()),
+        },
         sender: sender_address(cells, id),
     }
 }
@@ -313,7 +317,8 @@ fn bundle(
             .cloned()
             .unwrap_or_else(RuntimeProfile::default),
         system_prompt: agent.system_prompt.clone().unwrap_or_else(|| SYSTEM_PROMPT.to_owned()),
-        approval_route: agent.approval_route.clone(),
+        approval_route: agent.approval_route.as_deref().map(AskedAt::new),
+        approval_inherits: agent.approval_route_inherit,
         receipts: agent.tool_receipts,
     })
 }

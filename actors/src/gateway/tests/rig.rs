@@ -196,6 +196,10 @@ impl Rig {
         answer(self.request(Method::POST, path).bearer_auth(token).json(body)).await
     }
 
+    pub async fn delete_as(&self, token: &str, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::DELETE, path).bearer_auth(token)).await
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         answer(self.request(Method::POST, path).json(body)).await
     }

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
-use rookery_messages::approval::Decider;
+use rookery_messages::approval::{Decider, GrantScope};
 use rookery_messages::ids::GrantId;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -46,6 +46,12 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
+fn agent() -> &'static AgentName {
+    static AGENT: std::sync::LazyLock<AgentName> =
+        std::sync::LazyLock::new(|| AgentName::new("home"));
+    &AGENT
+}
+
 /// A gate on a workspace of its own.
 struct Asked {
     _folder: TempDir,
@@ -63,8 +69,10 @@ impl Asked {
         CallToJudge {
             tool,
             effects,
-            arguments_hash: "hash",
+            key: Some("key"),
             conversation_id: ConversationId(Uuid::nil()),
+            agent: agent(),
+            tainted: None,
             grant: None,
             approval: None,
             now: Timestamp::UNIX_EPOCH,
@@ -79,12 +87,17 @@ impl Asked {
 fn grant() -> Grant {
     Grant {
         id: GrantId(Uuid::from_u128(7)),
+        scope: GrantScope::Conversation,
         conversation_id: ConversationId(Uuid::nil()),
+        agent: agent().clone(),
         tool: "t".to_owned(),
-        arguments_hash: "hash".to_owned(),
+        pattern: "t {}".to_owned(),
+        key: "key".to_owned(),
         granted_by: Decider { who: "u".to_owned(), via: "cli".to_owned() },
         granted_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::from_second(100).expect("a time"),
+        revoked_by: None,
+        revoked_at: None,
     }
 }
 
@@ -198,9 +211,10 @@ fn a_grant_covers_exactly_its_call_in_its_conversation_while_it_lasts() {
     );
     let late = CallToJudge { now: given.expires_at, ..covered };
     let elsewhere = CallToJudge { conversation_id: ConversationId(Uuid::max()), ..covered };
-    let otherwise = CallToJudge { arguments_hash: "other", ..covered };
+    let otherwise = CallToJudge { key: Some("other"), ..covered };
+    let unbound = CallToJudge { key: None, ..covered };
     let another = CallToJudge { tool: "u", ..covered };
-    for call in [late, elsewhere, otherwise, another] {
+    for call in [late, elsewhere, otherwise, unbound, another] {
         assert_eq!(short(&asked.gate.evaluate(&call).decision), "asks", "{call:?}");
     }
 }
@@ -397,6 +411,62 @@ fn a_command_that_writes_out_a_forbidden_path_is_blocked_at_every_level() {
     }
     assert_eq!(short(&decide("cat ../../data/token", &["sub"])), "blocked");
     assert_eq!(short(&decide("cat ../sub/x", &["sub"])), "allowed");
+}
+
+// V-H5: a grant for the agent holds in its other conversations, a revoked one nowhere
+#[test]
+fn how_far_a_grant_holds_is_its_scope() {
+    let effects = effects(Effects::Once, Reach::Outside);
+    let asked = Asked::new(profile(AutonomyLevel::Supervised));
+    let wide = Grant { scope: GrantScope::Agent, ..grant() };
+    let elsewhere = CallToJudge {
+        conversation_id: ConversationId(Uuid::max()),
+        grant: Some(&wide),
+        ..Asked::call("t", &effects)
+    };
+    assert_eq!(short(&asked.gate.evaluate(&elsewhere).decision), "allowed");
+    let stranger = AgentName::new("other");
+    let foreign = CallToJudge { agent: &stranger, ..elsewhere };
+    assert_eq!(short(&asked.gate.evaluate(&foreign).decision), "asks");
+    let revoked = Grant { revoked_at: Some(Timestamp::UNIX_EPOCH), ..wide.clone() };
+    let taken_back = CallToJudge { grant: Some(&revoked), ..elsewhere };
+    assert_eq!(short(&asked.gate.evaluate(&taken_back).decision), "asks");
+}
+
+// A096
+#[test]
+fn what_could_carry_data_out_asks_once_the_conversation_holds_content_from_outside() {
+    let mut listed = profile(AutonomyLevel::Supervised);
+    listed.auto_approve = names(&["t"]);
+    listed.allowed_commands = Some(names(&["cat", "curl"]));
+    let memory =
+        CallEffects { carries_out: true, ..effects(Effects::Idempotent, Reach::Workspace) };
+    let fetch = CallEffects { carries_out: true, ..CallEffects::read_only() };
+    let cases = [
+        (memory, "asks"),
+        (fetch, "asks"),
+        (command("curl x.example"), "asks"),
+        (command("cat notes.txt"), "allowed"),
+        (CallEffects::read_only(), "allowed"),
+        (effects(Effects::Once, Reach::Workspace), "allowed"),
+    ];
+    for (effects, then) in cases {
+        let asked = Asked::new(listed.clone());
+        let clean = Asked::call("t", &effects);
+        assert_eq!(short(&asked.gate.evaluate(&clean).decision), "allowed", "{effects:?}");
+        let tainted = CallToJudge { tainted: Some("web_fetch"), ..clean };
+        let access = asked.gate.evaluate(&tainted).decision;
+        assert_eq!(short(&access), then, "{effects:?}");
+        if then == "asks" {
+            // A person's own word about exactly this call still counts.
+            let given = grant();
+            let granted = CallToJudge { grant: Some(&given), ..tainted };
+            assert_eq!(short(&asked.gate.evaluate(&granted).decision), "allowed");
+            assert!(reason(access).contains("`web_fetch`"));
+        }
+        let full = Asked::new(RiskProfile { level: AutonomyLevel::Full, ..listed.clone() });
+        assert_eq!(short(&full.gate.evaluate(&tainted).decision), "allowed", "{effects:?}");
+    }
 }
 
 proptest! {

@@ -82,7 +82,13 @@ impl Tool for Probe {
     }
 
     fn effects(&self, _: &Map<String, Value>) -> CallEffects {
-        CallEffects { effects: self.effects, reach: Reach::Workspace, ..CallEffects::read_only() }
+        CallEffects {
+            effects: self.effects,
+            reach: Reach::Workspace,
+            brings_in: self.name == "fetch",
+            carries_out: self.name == "share",
+            ..CallEffects::read_only()
+        }
     }
 
     fn execute<'a>(
@@ -96,6 +102,7 @@ impl Tool for Probe {
             match what.as_str() {
                 "fail" => ToolResult::failed("exit 1"),
                 "empty" => ToolResult::ok(""),
+                "authority" => ToolResult::ok(format!("{:?}", cx.authority)),
                 "panic" => panic!("probe panics"),
                 "wait" => {
                     let _ = self.began.send(()).await;

@@ -1,8 +1,8 @@
 //! Answers to questions. Each runs in one read transaction: a consistent snapshot.
 
-use rookery_messages::approval::Grant;
+use jiff::Timestamp;
 use rookery_messages::chat::ChatMessage;
-use rookery_messages::ids::{CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId};
+use rookery_messages::ids::{CallId, ChannelId, ConversationId, OutboxId, TurnId};
 use rookery_messages::store::{
     AuditRow, CallTrail, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
 };
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
 use super::error::Result;
-use super::{approvals, claim, outbox};
+use super::{approvals, claim, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -41,22 +41,22 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
             Found::Approvals(rows(conn, &sql, [limit], codec::approval)?)
         }
         Read::Approval(id) => Found::Approval(approvals::find(conn, *id)?.map(Box::new)),
-        Read::Grant { conversation_id, tool, arguments_hash, at } => {
-            let key =
-                params![conversation_id.0.as_bytes(), tool, arguments_hash, codec::nanos(*at)];
-            Found::Grant(grant(conn, key)?)
+        Read::Grant { conversation_id, agent, tool, key, at } => {
+            let grant = grants::covering(conn, *conversation_id, agent, tool, key, *at)?;
+            Found::Grant(grant.map(Box::new))
         }
+        Read::Grants { all, at, limit } => Found::Grants(grants::list(conn, *all, *at, *limit)?),
         Read::Ledger => Found::Ledger(ledger(conn)?),
         Read::DeadLetters => Found::DeadLetters(dead_letters(conn)?),
         Read::Crashes { limit } => Found::Crashes(crashes(conn, *limit)?),
         Read::Processes => Found::Processes(processes(conn)?),
-        Read::Audit { limit } => Found::Audit(audit(conn, *limit)?),
+        Read::Audit { since, limit } => Found::Audit(audit(conn, *since, *limit)?),
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
     })
 }
 
-fn rows<T, P: Params>(
+pub(super) fn rows<T, P: Params>(
     conn: &Connection,
     sql: &str,
     params: P,
@@ -165,27 +165,6 @@ fn messages(
     Ok(Some(found.into_iter().skip(older).map(|(_, message)| message).collect()))
 }
 
-fn grant(conn: &Connection, key: &[&dyn rusqlite::ToSql]) -> Result<Option<Grant>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT id, conversation_id, tool, arguments_hash, granted_by, granted_at, expires_at \
-             FROM grants WHERE conversation_id = ?1 AND tool = ?2 AND arguments_hash = ?3 \
-             AND expires_at > ?4 ORDER BY expires_at DESC LIMIT 1",
-        )?
-        .query_row(key, |row| {
-            Ok(Grant {
-                id: GrantId(codec::id(row, 0)?),
-                conversation_id: ConversationId(codec::id(row, 1)?),
-                tool: row.get(2)?,
-                arguments_hash: row.get(3)?,
-                granted_by: codec::json(row, 4)?,
-                granted_at: codec::time(row, 5)?,
-                expires_at: codec::time(row, 6)?,
-            })
-        })
-        .optional()?)
-}
-
 fn ledger(conn: &Connection) -> Result<Ledger> {
     let counts: Vec<(Option<Outcome>, u64)> =
         rows(conn, "SELECT outcome, count(*) FROM inbox GROUP BY outcome", [], |row| {
@@ -272,11 +251,12 @@ fn processes(conn: &Connection) -> Result<Vec<ProcessRecord>> {
     )
 }
 
-fn audit(conn: &Connection, limit: u32) -> Result<Vec<AuditRow>> {
+fn audit(conn: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec<AuditRow>> {
     rows(
         conn,
-        "SELECT at, who, via, action, target, detail FROM audit ORDER BY id DESC LIMIT ?1",
-        [limit],
+        "SELECT at, who, via, action, target, detail FROM audit \
+         WHERE ?1 IS NULL OR at >= ?1 ORDER BY id DESC LIMIT ?2",
+        params![since.map(codec::nanos), limit],
         |row| {
             Ok(AuditRow {
                 at: codec::time(row, 0)?,

@@ -20,7 +20,9 @@ use tokio::net::unix::pipe;
 
 use super::args::{self, Arguments};
 use crate::policy::paths::PathGate;
+use crate::policy::programs::search_path;
 use crate::policy::shell::plain_words;
+use crate::policy::taint::fetches;
 use crate::tool::process::{Launch, NotEnded, ProcessGroup};
 use kept::Kept;
 
@@ -66,9 +68,11 @@ impl Tool for Shell {
     /// Unknown but for the command itself. The folder it starts in is judged as a path it reads.
     fn effects(&self, arguments: &Arguments) -> CallEffects {
         let workdir = args::optional(arguments, "workdir").ok().flatten().map(str::to_owned);
+        let command = args::required(arguments, "command").ok().map(str::to_owned);
         CallEffects {
             reads: workdir.into_iter().collect(),
-            command: args::required(arguments, "command").ok().map(str::to_owned),
+            brings_in: command.as_deref().is_some_and(fetches),
+            command,
             ..CallEffects::unknown()
         }
     }
@@ -155,18 +159,9 @@ fn argv(command: &str) -> Vec<OsString> {
 
 /// All that a command sees of ours: no key, no configuration (V-M21).
 fn environment(workspace: &Path) -> Vec<(String, OsString)> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // A program of the workspace must not pass for one of the system.
-    let folders: Vec<_> = std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute() && !folder.starts_with(workspace))
-        .collect();
-    let path = std::env::join_paths(&folders)
-        .ok()
-        .filter(|path| !path.is_empty())
-        .unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
     let lang = std::env::var_os("LANG").unwrap_or_else(|| OsString::from("C.UTF-8"));
     let mut environment = vec![
-        ("PATH".to_owned(), path),
+        ("PATH".to_owned(), search_path(workspace)),
         ("HOME".to_owned(), workspace.as_os_str().to_owned()),
         ("LANG".to_owned(), lang),
         ("TERM".to_owned(), OsString::from("dumb")),

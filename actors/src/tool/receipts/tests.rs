@@ -67,6 +67,7 @@ fn trail(ran: &Ran, n: u128, receipt: Option<ReceiptRecord>) -> CallTrail {
             effects: Effects::Once,
             output: None,
             same_as: None,
+            brings_in: false,
         },
         JournalKind::CallFinished {
             call: call(n),
@@ -85,6 +86,7 @@ fn trail(ran: &Ran, n: u128, receipt: Option<ReceiptRecord>) -> CallTrail {
             call: call(n),
             wire_id: "w".into(),
             name: ran.tool.clone(),
+            outside: false,
             output: format!("{}{line}", ran.kept),
         }),
     }

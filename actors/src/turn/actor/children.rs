@@ -70,8 +70,18 @@ impl Turn {
         let spec = SpawnSpec::new(format!("approval/{id}")).mailbox(8);
         let child = ctx.spawn::<ApprovalActor>(spec, args).await.map_err(start_failed)?;
         self.approvals.insert(id, (child.handle.id, child.address));
+        if let TurnEventKind::Approval { approval } = &event {
+            self.show_routed(approval);
+        }
         self.voice.tell(event);
         Ok(())
+    }
+
+    /// Who is asked elsewhere sees it there, if they are connected.
+    pub(super) fn show_routed(&self, approval: &Approval) {
+        if approval.route.as_ref().is_some_and(|route| !route.posted) {
+            self.judge.deps.hub.route(approval.clone());
+        }
     }
 
     pub(super) async fn run(
@@ -152,7 +162,7 @@ impl Turn {
         grace: Duration,
     ) -> SlotPlan {
         use rookery_messages::chat::Arguments;
-        use rookery_messages::tool::{Authority, SlotOutcome, text};
+        use rookery_messages::tool::{SlotOutcome, text};
         use rookery_messages::turn::CallState;
 
         let blocked = |why: String| {
@@ -171,14 +181,7 @@ impl Turn {
             return blocked(format!("tool {name} is not available"));
         };
         let effects = tool.effects(arguments);
-        let approval = match &authority {
-            Authority::Approved { approval } => Some(*approval),
-            Authority::Policy | Authority::Granted { .. } => None,
-        };
-        let hash = arguments_hash(arguments);
-        // A grant was looked up moments ago and covers exactly these arguments; a block is looked for.
-        if !matches!(authority, Authority::Granted { .. })
-            && let Verdict::Filled(outcome) = self.judge.recheck(name, &effects, &hash, approval)
+        if let Verdict::Filled(outcome) = self.judge.recheck(name, arguments, &effects, &authority)
         {
             return SlotPlan::Filled(outcome);
         }

@@ -37,7 +37,6 @@ use super::window::window;
 use crate::approval::{ApprovalActor, ApprovalArgs};
 use crate::model::{ModelActor, ModelArgs, wire_check};
 use crate::observe::TurnVoice;
-use crate::policy::arguments::arguments_hash;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::commit_patiently;
 use crate::tool::collector::{BatchActor, BatchArgs};
@@ -123,6 +122,8 @@ impl Supervised for TurnActor {
             channel_id: record.channel.clone(),
             sender: claim.sender.clone(),
             approvals: claim.approvals.clone(),
+            grants: Arc::default(),
+            tainted: None,
             voice: voice.clone(),
             world: ctx.world().clone(),
         };
@@ -278,6 +279,7 @@ impl Turn {
                 self.call_model(ctx, iteration, tools).await?
             }
             Effect::Judge { calls, finish } => {
+                self.judge.tainted = self.machine.tainted().map(str::to_owned);
                 let judge = self.judge.clone();
                 ctx.task(async move { Some(TurnMsg::Judged(judge.judge(calls, &finish).await)) });
             }
@@ -366,6 +368,9 @@ impl Turn {
     fn decision_made(&self, approval: &Approval) {
         let decision = approval.decision.as_ref().map_or("none", |decision| decision.as_str());
         self.voice.observe(|scope| Observation::Approval { scope, decision });
+        // Whoever else was asked sees what stands and who decided it.
+        self.voice.tell(TurnEventKind::Approval { approval: Box::new(approval.clone()) });
+        self.show_routed(approval);
     }
 
     /// The end is durable. Clients that add up the deltas get what the reply has beyond them first.

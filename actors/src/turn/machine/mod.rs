@@ -226,6 +226,15 @@ impl Machine {
         }
     }
 
+    /// The tool that brought content from outside into what the model reads, if one did. The mark is in the
+    /// history itself: it outlives a crash, and the turn.
+    pub fn tainted(&self) -> Option<&str> {
+        self.history.iter().find_map(|message| match message {
+            ChatMessage::Tool { name, outside: true, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// Whether it waits for decisions.
     pub fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Asking)

@@ -70,6 +70,9 @@ impl Tool for WebFetch {
             effects: Effects::ReadOnly,
             reach: Reach::Outside,
             connects: url.into_iter().collect(),
+            brings_in: true,
+            // The address itself can carry data out.
+            carries_out: true,
             ..CallEffects::read_only()
         }
     }

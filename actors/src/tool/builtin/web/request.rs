@@ -71,6 +71,9 @@ impl Tool for HttpRequest {
             effects: if reads { Effects::ReadOnly } else { Effects::Once },
             reach: Reach::Outside,
             connects: vec![url.to_owned()],
+            brings_in: true,
+            // An address, too, can carry data out.
+            carries_out: true,
             ..CallEffects::read_only()
         }
     }

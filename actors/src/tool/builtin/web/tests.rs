@@ -163,5 +163,12 @@ fn reading_and_writing_requests_are_told_apart_and_name_their_address() {
     {
         assert_eq!(effects("http_request", bad), CallEffects::unknown());
     }
-    assert_eq!(effects("web_fetch", json!({"url": url})).effects, Effects::ReadOnly);
+    // A096: what comes back taints, and the address may carry out what a page asked for.
+    for (tool, arguments) in
+        [("web_fetch", json!({ "url": url })), ("http_request", json!({ "url": url }))]
+    {
+        let found = effects(tool, arguments);
+        assert_eq!(found.effects, Effects::ReadOnly);
+        assert!(found.brings_in && found.carries_out, "{tool}");
+    }
 }
