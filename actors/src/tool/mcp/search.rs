@@ -345,6 +345,7 @@ mod tests {
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,
+            brings_in: false,
         };
         let finished = |call, state| JournalKind::CallFinished {
             call,
