@@ -625,7 +625,15 @@ fn content_from_outside_is_known_again_from_the_journal() {
                 },
             ),
             entry(3, JournalKind::CallStarted { call: id }),
-            entry(4, JournalKind::CallFinished { call: id, state, output: "a page".into() }),
+            entry(
+                4,
+                JournalKind::CallFinished {
+                    call: id,
+                    state,
+                    output: "a page".into(),
+                    receipt: None,
+                },
+            ),
         ];
         let from = super::super::recover::resume(&journal, &[], Usage::default());
         let mut machine = Machine::new(facts(RuntimeProfile::default()), from);
