@@ -61,6 +61,9 @@ pub enum Command {
     /// Lists, shows, retries or purges dead letters.
     #[command(subcommand)]
     Deadletters(DeadLettersCommand),
+    /// Checks receipts of tool results.
+    #[command(subcommand)]
+    Receipts(ReceiptsCommand),
     /// Lists conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -305,6 +308,24 @@ pub enum DeadLettersCommand {
 }
 
 #[derive(Subcommand)]
+pub enum ReceiptsCommand {
+    /// Says whether a receipt was issued by the running service for this call and its result. Exit code 1 if not, or if nobody can tell any more.
+    Verify {
+        /// The receipt: rk-receipt-…
+        #[arg(long)]
+        receipt: String,
+        /// The turn's id.
+        #[arg(long)]
+        turn: String,
+        /// The call's id.
+        #[arg(long)]
+        call: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Subcommand)]
 pub enum SessionsCommand {
     /// Lists conversations, newest first.
     List(Output),
@@ -389,6 +410,7 @@ mod tests {
             "rookery deadletters show 1",
             "rookery deadletters retry 1",
             "rookery deadletters purge 1",
+            "rookery receipts verify --receipt r --turn t --call c --json",
             "rookery sessions list --json",
             "rookery crashes --json",
             "rookery audit --json",

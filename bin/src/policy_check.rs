@@ -52,7 +52,7 @@ pub fn policy_check(
         return Err(PolicyCheckError::NoAgent(agent.to_owned()));
     };
     let world = system_world();
-    let tools = builtin_registry(Arc::clone(&world.clock));
+    let tools = builtin_registry(Arc::clone(&world.clock), None);
     let mcp = policy_name(tool, settings.mcp.servers.keys().map(String::as_str));
     let (name, effects) = match tools.resolve(tool) {
         Some((name, tool)) => (name, tool.effects(arguments)),

@@ -524,6 +524,13 @@ pub struct AuditRow {
 pub enum Read {
     /// One turn.
     Turn(TurnId),
+    /// What journal and history say of one call of a turn.
+    CallTrail {
+        /// The turn.
+        turn: TurnId,
+        /// The call.
+        call: CallId,
+    },
     /// Turns, newest first.
     Turns {
         /// Of this platform conversation id.
@@ -644,6 +651,15 @@ impl Ledger {
     }
 }
 
+/// What a call left behind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CallTrail {
+    /// The turn's journal, in order.
+    pub journal: Vec<JournalEntry>,
+    /// Its result in the conversation's history, once the round stands there.
+    pub shown: Option<ChatMessage>,
+}
+
 /// A conversation as the API lists it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConversationRow {
@@ -688,6 +704,8 @@ pub enum Written {
 pub enum Found {
     /// A turn.
     Turn(Option<Box<TurnRecord>>),
+    /// A call's traces; none if there is no such turn.
+    CallTrail(Option<Box<CallTrail>>),
     /// Turns.
     Turns(Vec<TurnRecord>),
     /// Messages; none if there is no such conversation.

@@ -42,6 +42,7 @@ mod leftover;
 mod listen;
 mod page;
 mod probes;
+mod receipts;
 mod routes;
 mod serve;
 mod snapshot;

@@ -11,7 +11,8 @@ use axum::routing::{delete, get, post};
 use super::deps::Shared;
 use super::error::ApiError;
 use super::{
-    admin, approvals, auth, conversations, events, grants, guard, hooks, page, probes, turns, ws,
+    admin, approvals, auth, conversations, events, grants, guard, hooks, page, probes, receipts,
+    turns, ws,
 };
 
 /// Everything the gateway serves.
@@ -36,6 +37,7 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/admin/v1/deadletters/{id}/retry", post(admin::retry_dead_letter))
         .route("/admin/v1/deadletters/{id}/purge", post(admin::purge_dead_letter))
         .route("/admin/v1/crashes", get(admin::crashes))
+        .route("/admin/v1/receipts/verify", post(receipts::verify))
         .route("/admin/v1/ledger", get(admin::ledger))
         .route("/admin/v1/audit", get(admin::audit))
         .route("/admin/v1/conversations", get(conversations::list))

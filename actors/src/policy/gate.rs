@@ -13,9 +13,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rookery_messages::approval::{Grant, Risk};
 use rookery_messages::ids::{AgentName, ApprovalId, ConversationId};
-use rookery_messages::settings::{AutonomyLevel, RiskProfile};
+use rookery_messages::settings::{AutonomyLevel, NetworkSettings, RiskProfile};
 use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
 
+use super::network::NetworkRules;
 use super::paths::PathGate;
 use super::taint::carries_out;
 use command::CommandVerdict;
@@ -70,6 +71,8 @@ pub struct Gate {
     profile: Arc<RiskProfile>,
     workspace: PathBuf,
     forbidden: Arc<[PathBuf]>,
+    network: Arc<NetworkSettings>,
+    rules: Arc<NetworkRules>,
 }
 
 impl Gate {
@@ -82,12 +85,24 @@ impl Gate {
     ) -> Self {
         let workspace = workspace.into();
         let forbidden = forbidden.iter().chain(&profile.forbidden_paths).cloned().collect();
-        Self { profile, workspace, forbidden }
+        let network = Arc::new(profile.network.clone());
+        let rules = Arc::new(NetworkRules::new(&network));
+        Self { profile, workspace, forbidden, network, rules }
     }
 
     /// All closed paths: what a call's context must carry.
     pub fn forbidden_paths(&self) -> Arc<[PathBuf]> {
         Arc::clone(&self.forbidden)
+    }
+
+    /// Where its tools may connect to.
+    pub fn network(&self) -> Arc<NetworkSettings> {
+        Arc::clone(&self.network)
+    }
+
+    /// What the agent may do.
+    pub fn profile(&self) -> &Arc<RiskProfile> {
+        &self.profile
     }
 
     /// The agent's workspace.
@@ -126,15 +141,20 @@ impl Gate {
                 Err(_) => {}
             }
         }
+        for address in &call.effects.connects {
+            self.rules.judge(address).map_err(|refusal| refusal.to_string())?;
+        }
         let verdict = match &call.effects.command {
             Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
             None => None,
         };
-        if self.profile.level == AutonomyLevel::Readonly
-            && call.effects.effects != Effects::ReadOnly
-        {
+        if self.profile.level == AutonomyLevel::Readonly && *risk > Risk::Low {
+            let what = match call.effects.effects {
+                Effects::ReadOnly => "reaches out",
+                Effects::Idempotent | Effects::Once => "changes things",
+            };
             return Err(format!(
-                "tool `{}` changes things, and the risk profile's `level` is readonly",
+                "tool `{}` {what}, and the risk profile's `level` is readonly",
                 call.tool
             ));
         }
@@ -211,9 +231,11 @@ impl Gate {
     }
 }
 
-/// How dangerous a call with these effects is. An idempotent one that reaches outside is a network write.
+/// How dangerous a call with these effects is. An idempotent one that reaches outside is a network write. One
+/// that reads from an address of the model's choice is no mere read: the address can carry data out.
 fn risk(effects: &CallEffects) -> Risk {
     match (effects.effects, effects.reach) {
+        (Effects::ReadOnly, _) if !effects.connects.is_empty() => Risk::Medium,
         (Effects::ReadOnly, _) => Risk::Low,
         (Effects::Idempotent | Effects::Once, Reach::Workspace) => Risk::Medium,
         (Effects::Idempotent | Effects::Once, Reach::Outside) => Risk::High,

@@ -50,6 +50,7 @@ use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 mod consent;
 mod doubles;
 mod engine;
+mod limits;
 mod observed;
 mod orders;
 mod pieces;
@@ -184,6 +185,7 @@ impl Rig {
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
             approval_inherits: false,
+            receipts: Default::default(),
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
@@ -219,6 +221,8 @@ impl Rig {
             max_attempts: 3,
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
+            receipts: Arc::default(),
+            rates: Arc::default(),
         });
         let args = RouterArgs { deps: deps.clone() };
         let router = spawner

@@ -12,7 +12,7 @@ use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
 };
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, CancelOutcome, Claim, ClaimOutcome, CommitAck,
+    Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, Claim, ClaimOutcome, CommitAck,
     ConversationRow, CrashRow, DeadLetter, DecideApproval, DecideOutcome, Found, Ledger, OutboxRow,
     Read, SendResult, StoreError, StoreMsg, StoredMessage, TurnCommit, Write, Written,
 };
@@ -290,6 +290,16 @@ impl StoreClient {
     /// One turn.
     pub async fn turn(&self, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {
         answer!(self.read(Read::Turn(id)).await?, Found::Turn).map(|found| found.map(|turn| *turn))
+    }
+
+    /// What journal and history say of one call; none if there is no such turn.
+    pub async fn call_trail(
+        &self,
+        turn: TurnId,
+        call: CallId,
+    ) -> Result<Option<CallTrail>, StoreError> {
+        answer!(self.read(Read::CallTrail { turn, call }).await?, Found::CallTrail)
+            .map(|found| found.map(|trail| *trail))
     }
 
     /// Turns, newest first.

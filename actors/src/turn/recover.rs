@@ -15,6 +15,7 @@ use rookery_messages::approval::Decision;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::ids::CallId;
 use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::store::StoredMessage;
 use rookery_messages::tool::{Effects, SlotOutcome, text};
 use rookery_messages::turn::CallState;
@@ -35,6 +36,8 @@ pub struct Resume {
     pub round: Option<Round>,
     /// The rounds in the history, as the watch for circles wants them.
     pub past: Vec<Past>,
+    /// Tools and receipts of the rounds that do.
+    pub receipts: Vec<(String, ReceiptRecord)>,
 }
 
 struct Prepared {
@@ -57,6 +60,11 @@ struct Trace {
 }
 
 impl Trace {
+    fn receipt(&self) -> Option<(String, ReceiptRecord)> {
+        let receipt = self.finished.as_ref()?.receipt.clone()?;
+        Some((self.prepared.as_ref()?.tool.clone(), receipt))
+    }
+
     /// Its batch had begun: calls that were not to run had been told to the clients right before.
     fn has_begun(&self) -> bool {
         self.started || self.finished.is_some()
@@ -69,6 +77,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     let mut iteration = 0;
     let mut traces: HashMap<CallId, Trace> = HashMap::new();
     let mut past = Vec::new();
+    let mut receipts = Vec::new();
     for entry in journal {
         match &entry.kind {
             JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
@@ -110,12 +119,16 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     !matches!(decision, Decision::Approve | Decision::Always);
             }
             JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
-            JournalKind::CallFinished { call, state, output } => {
+            JournalKind::CallFinished { call, state, output, receipt } => {
+                let receipt = receipt.clone();
+                let outcome = SlotOutcome::unrun(*state, output.clone());
                 traces.entry(*call).or_default().finished =
-                    Some(SlotOutcome::unrun(*state, output.clone()));
+                    Some(SlotOutcome { receipt, ..outcome });
             }
             JournalKind::Appended { .. } => {
                 if let Some(round) = round.take() {
+                    let given = |call: &RoundCall| traces.get(&call.call.id)?.receipt();
+                    receipts.extend(round.calls.iter().filter_map(given));
                     past.push(Past::Round(recorded(round, &traces, history)));
                 }
             }
@@ -146,6 +159,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
         history: history.iter().map(|stored| stored.message.clone()).collect(),
         round,
         past,
+        receipts,
     }
 }
 
@@ -264,6 +278,7 @@ mod tests {
                     call: call(1).id,
                     state: CallState::Succeeded,
                     output: "done".into(),
+                    receipt: None,
                 },
             ]),
             &[],

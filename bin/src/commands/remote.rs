@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use rookery_actors::runtime::system_world;
 use rookery_messages::approval::Approval;
+use rookery_messages::receipt::{ReceiptAnswer, ReceiptQuestion};
 use rookery_messages::tree::{TreeNode, TreeSnapshot};
 use rookery_messages::turn::TurnRecord;
 use serde_json::{Value, json};
 
 use crate::cli::{
     ActorCommand, ApprovalsCommand, AuditArgs, Command, DeadLettersCommand, Output,
-    SessionsCommand, TurnsCommand, Which,
+    ReceiptsCommand, SessionsCommand, TurnsCommand, Which,
 };
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
@@ -28,6 +29,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         Command::Turns(command) => turns(client, command).await?,
         Command::Approvals(command) => approvals(client, command).await?,
         Command::Deadletters(command) => dead_letters(client, command).await?,
+        Command::Receipts(command) => return receipts(client, command).await,
         Command::Sessions(SessionsCommand::List(output)) => {
             let value = client.get(&["v1", "conversations"], &[]).await?;
             print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
@@ -212,6 +214,15 @@ async fn decide(client: &Client, which: Which, decision: &Value) -> Result<(), F
         to_stdout(&line)?;
     }
     failed.map_or(Ok(()), Err)
+}
+
+async fn receipts(client: &Client, command: ReceiptsCommand) -> Result<Exit, Failure> {
+    let ReceiptsCommand::Verify { receipt, turn, call, output } = command;
+    let asked = ReceiptQuestion { receipt, turn, call };
+    let value = client.post(&["admin", "v1", "receipts", "verify"], &json!(asked)).await?;
+    let answer: ReceiptAnswer = client.read(value.clone())?;
+    print(output, value, |_| Ok(lists::receipt(&answer)))?;
+    Ok(if answer.valid == Some(true) { Exit::Ok } else { Exit::Failed })
 }
 
 async fn dead_letters(client: &Client, command: DeadLettersCommand) -> Result<(), Failure> {

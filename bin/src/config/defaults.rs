@@ -92,6 +92,7 @@ fn fill_agents(settings: &mut Settings) {
                 approval_route_inherit: false,
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),
+                tool_receipts: Default::default(),
             },
         );
     }

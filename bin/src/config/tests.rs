@@ -85,6 +85,22 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
             "r.toml: line 2: gateway.listen: is off loopback, which needs tokens; add an entry to gateway.tokens, or listen on 127.0.0.1",
         ),
         (
+            "[risk_profiles.default.network]\ndeny_hosts = ['http://a']",
+            "r.toml: line 2: risk_profiles.default.network.deny_hosts: `http://a` is no host: write `example.org`, `*.example.org`, an address or a network such as `192.0.2.0/24`, without scheme, port or path",
+        ),
+        (
+            "[risk_profiles.default.network]\nallow_private = ['*']",
+            "r.toml: line 2: risk_profiles.default.network.allow_private: `*` is no private destination: write `10.1.0.0/16`, `127.0.0.1:8080`, `[::1]:8080` or `wiki.example:443`",
+        ),
+        (
+            "[risk_profiles.default.network]\nallow_ports = [0]",
+            "r.toml: line 2: risk_profiles.default.network.allow_ports: holds 0, which is no port; take it out",
+        ),
+        (
+            "[risk_profiles.default.rate_limits.shell]\nper_minute = 1000000",
+            "r.toml: line 2: risk_profiles.default.rate_limits.shell.per_minute: must be from 0 to 100000",
+        ),
+        (
             "[providers.main]\nkind = 'demo'\nmax_concurrency = 0",
             "r.toml: line 3: providers.main.max_concurrency: must be from 1 to 100000",
         ),
@@ -444,6 +460,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
                     "providers" | "agents" | "risk_profiles" | "runtime_profiles"
                     | "mcp.servers" | "mcp_bundles" | "hooks" => "<name>",
                     _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
+                    "risk_profiles.<name>.rate_limits" => "<name>",
                     "channels.webhook" => "<alias>",
                     _ => name,
                 };

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Approval, Grant, GrantScope};
+use rookery_messages::receipt::ReceiptAnswer;
 use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
 use rookery_messages::time::rfc3339_millis;
 use rookery_messages::tool::head;
@@ -19,6 +20,16 @@ pub fn facts(facts: &[(&str, String)]) -> String {
         .iter()
         .map(|(name, value)| format!("{}\n", format!("{name:width$}  {value}").trim_end()))
         .collect()
+}
+
+/// What is said of a receipt.
+pub fn receipt(answer: &ReceiptAnswer) -> String {
+    let reason = answer.reason.map_or("no reason given", |reason| reason.as_str());
+    match answer.valid {
+        Some(true) => "valid\n".to_owned(),
+        Some(false) => format!("not valid: {reason}\n"),
+        None => format!("can't be told: {reason}\n"),
+    }
 }
 
 /// Turns, a line each.

@@ -160,6 +160,7 @@ impl Rig {
                 live: Arc::new(|| true),
             },
             tokens,
+            receipts: Arc::default(),
             extra: vec![extra],
             settings: Arc::new(settings),
         };

@@ -20,12 +20,18 @@ fn every_effect() -> Vec<(CallEffects, Risk)> {
     vec![
         (effects(Effects::ReadOnly, Reach::Workspace), Risk::Low),
         (effects(Effects::ReadOnly, Reach::Outside), Risk::Low),
+        (connects(Effects::ReadOnly, "https://example.org/?q=1"), Risk::Medium),
+        (connects(Effects::Once, "https://example.org/"), Risk::High),
         (effects(Effects::Idempotent, Reach::Workspace), Risk::Medium),
         (effects(Effects::Once, Reach::Workspace), Risk::Medium),
         (effects(Effects::Idempotent, Reach::Outside), Risk::High),
         (effects(Effects::Once, Reach::Outside), Risk::High),
         (CallEffects::unknown(), Risk::High),
     ]
+}
+
+fn connects(repeats: Effects, url: &str) -> CallEffects {
+    CallEffects { connects: vec![url.to_owned()], ..effects(repeats, Reach::Outside) }
 }
 
 fn command(text: &str) -> CallEffects {
@@ -287,6 +293,29 @@ fn every_reason_names_its_key() {
     }
 }
 
+// A095: what the network rules close is blocked at every level, and nobody is asked
+#[test]
+fn an_address_that_is_closed_is_blocked_at_every_level() {
+    for level in LEVELS {
+        let mut profile = profile(level);
+        profile.network.deny_hosts = names(&["*.example.net"]);
+        let asked = Asked::new(profile);
+        for (url, key) in [
+            ("http://169.254.169.254/", "`network.allow_private`"),
+            ("http://0x7f.1/", "`network.allow_private`"),
+            ("https://a.example.net/", "`network.deny_hosts`"),
+            ("https://example.org:22/", "`network.allow_ports`"),
+            ("file:///etc/passwd", "`file`"),
+        ] {
+            for repeats in [Effects::ReadOnly, Effects::Once] {
+                let access = asked.ask("t", &connects(repeats, url));
+                assert_eq!(short(&access), "blocked", "{level:?} {url}");
+                assert!(reason(access).contains(key), "{url}");
+            }
+        }
+    }
+}
+
 // V-M14, V-M15, A089, A091, A092
 #[test]
 fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
@@ -456,7 +485,7 @@ proptest! {
 
     // V-H2
     #[test]
-    fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..7, lists in any::<[bool; 4]>()) {
+    fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..9, lists in any::<[bool; 4]>()) {
         let (effects, risk) = every_effect().swap_remove(which);
         let [auto, block, always, granted] = lists;
         let mut profile = profile(AutonomyLevel::Readonly);

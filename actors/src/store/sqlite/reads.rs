@@ -1,9 +1,10 @@
 //! Answers to questions. Each runs in one read transaction: a consistent snapshot.
 
 use jiff::Timestamp;
+use rookery_messages::chat::ChatMessage;
 use rookery_messages::ids::{CallId, ChannelId, ConversationId, OutboxId, TurnId};
 use rookery_messages::store::{
-    AuditRow, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
+    AuditRow, CallTrail, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Outcome, TurnRecord, TurnState};
@@ -11,12 +12,15 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
 use super::error::Result;
-use super::{approvals, grants, outbox};
+use super::{approvals, claim, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
     Ok(match read {
         Read::Turn(id) => Found::Turn(turn(conn, *id)?.map(Box::new)),
+        Read::CallTrail { turn, call } => {
+            Found::CallTrail(call_trail(conn, *turn, *call)?.map(Box::new))
+        }
         Read::Turns { conversation, channel, state, limit } => {
             Found::Turns(turns(conn, conversation.as_deref(), channel.as_ref(), *state, *limit)?)
         }
@@ -71,6 +75,24 @@ fn turn(conn: &Connection, id: TurnId) -> Result<Option<TurnRecord>> {
     let Some((seq, mut record)) = found else { return Ok(None) };
     record.calls = codec::calls(conn, seq)?;
     Ok(Some(record))
+}
+
+fn call_trail(conn: &Connection, turn: TurnId, call: CallId) -> Result<Option<CallTrail>> {
+    let found: Option<(i64, ConversationId)> = conn
+        .prepare_cached("SELECT seq, conversation_id FROM turns WHERE id = ?1")?
+        .query_row([turn.0.as_bytes()], |row| Ok((row.get(0)?, ConversationId(codec::id(row, 1)?))))
+        .optional()?;
+    let Some((seq, conversation)) = found else { return Ok(None) };
+    let sql = format!(
+        "SELECT {MESSAGE_COLUMNS} FROM messages WHERE conversation_id = ?1 AND turn_id = ?2 \
+         ORDER BY seq"
+    );
+    let key = params![conversation.0.as_bytes(), turn.0.as_bytes()];
+    let shown = rows(conn, &sql, key, codec::message)?
+        .into_iter()
+        .map(|stored| stored.message)
+        .find(|message| matches!(message, ChatMessage::Tool { call: of, .. } if *of == call));
+    Ok(Some(CallTrail { journal: claim::journal(conn, seq)?, shown }))
 }
 
 fn turns(

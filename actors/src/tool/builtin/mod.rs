@@ -14,8 +14,10 @@ mod tests;
 mod time;
 mod wait;
 mod walk;
+mod web;
 mod write;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rookery_messages::time::Clock;
@@ -24,9 +26,10 @@ use serde_json::{Value, json};
 
 use self::file_tool::OnFiles;
 use super::registry::Registry;
+use crate::policy::network::client::{SystemResolver, WebClient};
 
-/// All built-in tools. `clock` is what `time` reads.
-pub fn builtin_registry(clock: Arc<dyn Clock>) -> Registry {
+/// All built-in tools. `clock` is what `time` reads; `own` is where this service listens, which no tool calls.
+pub fn builtin_registry(clock: Arc<dyn Clock>, own: Option<SocketAddr>) -> Registry {
     let tools: [Arc<dyn Tool>; 9] = [
         OnFiles::<search::ContentSearch>::tool(),
         OnFiles::<edit::FileEdit>::tool(),
@@ -39,7 +42,8 @@ pub fn builtin_registry(clock: Arc<dyn Clock>) -> Registry {
         Arc::new(wait::Wait::new()),
     ];
     let mut registry = Registry::new();
-    for tool in tools {
+    let web = web::tools(WebClient::new(Arc::new(SystemResolver), own));
+    for tool in tools.into_iter().chain(web) {
         let added = registry.insert(tool);
         debug_assert_eq!(added, Ok(()), "built-in names are valid and differ");
     }

@@ -114,6 +114,7 @@ impl Supervised for TurnActor {
             reply_address: claim.reply_address.clone(),
             posts_replies: channel.posts_replies,
             runtime: bundle.runtime.clone(),
+            show_receipts: bundle.receipts.show_in_response,
         };
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));

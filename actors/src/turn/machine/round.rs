@@ -406,6 +406,7 @@ impl Machine {
                     call: call.call.id,
                     state: CallState::Interrupted,
                     output: text::INTERRUPTED_NOT_STARTED.to_owned(),
+                    receipt: None,
                 };
                 commit.entries.push(self.entry(finished));
             }
@@ -419,7 +420,10 @@ impl Machine {
         self.append(commit, assistant, world);
         for call in round.calls {
             let outside = call.has_brought_in();
-            let output = call.outcome.map(|o| o.output).unwrap_or_default();
+            let output = call.outcome.as_ref().map(SlotOutcome::with_receipt).unwrap_or_default();
+            if let Some(receipt) = call.outcome.and_then(|outcome| outcome.receipt) {
+                self.receipts.push((call.tool.clone(), receipt));
+            }
             let result = ChatMessage::Tool {
                 call: call.call.id,
                 wire_id: call.call.wire_id(),

@@ -60,6 +60,7 @@ fn facts(runtime: RuntimeProfile) -> Facts {
         },
         posts_replies: true,
         runtime,
+        show_receipts: false,
     }
 }
 
@@ -707,7 +708,15 @@ fn content_from_outside_is_known_again_from_the_journal() {
                 },
             ),
             entry(3, JournalKind::CallStarted { call: id }),
-            entry(4, JournalKind::CallFinished { call: id, state, output: "a page".into() }),
+            entry(
+                4,
+                JournalKind::CallFinished {
+                    call: id,
+                    state,
+                    output: "a page".into(),
+                    receipt: None,
+                },
+            ),
         ];
         let from = super::super::recover::resume(&journal, &[], Usage::default());
         let mut machine = Machine::new(facts(RuntimeProfile::default()), from);
