@@ -74,6 +74,9 @@ pub enum Command {
     /// Tells what policy says of a tool call.
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Logs in at MCP servers.
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Checks, shows, explains or writes the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -358,6 +361,16 @@ pub enum PolicyCommand {
         args: String,
         #[command(flatten)]
         output: Output,
+    },
+}
+
+/// What is done with MCP servers.
+#[derive(Subcommand)]
+pub enum McpCommand {
+    /// Has a person authorize the service at a server, in a browser on this machine.
+    Login {
+        /// The server's name.
+        server: String,
     },
 }
 

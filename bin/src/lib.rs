@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use cli::{Cli, Command, ConfigCommand, PolicyCommand};
+use cli::{Cli, Command, ConfigCommand, McpCommand, PolicyCommand};
 use config::Environment;
 use exit::{Exit, Failure};
 
@@ -69,6 +69,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Config(command) => config_command(command, named, &environment),
         Command::Policy(PolicyCommand::Check { agent, tool, args, output: _ }) => {
             commands::policy::check(&config::load(named, &environment)?, &agent, &tool, &args)
+        }
+        Command::Mcp(McpCommand::Login { server }) => {
+            let loaded = config::load(named, &environment)?;
+            block_on(async move { commands::mcp::login(&loaded.settings, &server).await })
         }
         Command::Run => block_on(run::run(named, &environment)),
         Command::Chat(args) => block_on(run::chat(named, &environment, &remote, args)),

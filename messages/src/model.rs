@@ -78,6 +78,10 @@ pub trait ModelProvider: Send + Sync + 'static {
     fn kind(&self) -> &str;
     /// The model's name, as shown to people.
     fn model(&self) -> &str;
+    /// Tools it does not offer to its API any more, because the API refused them; for operators.
+    fn quarantined(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Opens a generation. A stream is complete at [`ModelDelta::Ended`]; its end without one is an
     /// error of class [`ModelErrorClass::Truncated`] (R9).
     fn stream(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>>;

@@ -18,7 +18,10 @@ use crate::channel::QueuePolicy;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
 mod mcp;
-pub use mcp::{FilterMode, McpBundle, McpServerSettings, McpSettings, ToolFilterGroup};
+pub use mcp::{
+    FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
+    ToolFilterGroup,
+};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]

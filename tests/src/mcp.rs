@@ -155,6 +155,11 @@ impl McpPeers {
         self.text(&format!("node_modules/@modelcontextprotocol/{package}/dist/index.js"))
     }
 
+    /// The conformance suite.
+    pub fn conformance(&self) -> String {
+        self.text("node_modules/@modelcontextprotocol/conformance/dist/index.js")
+    }
+
     /// The Python server `mcp-server-time`.
     pub fn time(&self) -> String {
         self.text("venv/bin/mcp-server-time")

@@ -406,3 +406,67 @@ async fn a_call_by_the_short_name_is_judged_by_the_full_one() {
     assert_eq!(server.count("tools/call"), 1);
     world.finish().await;
 }
+
+// A104, A105
+#[tokio::test]
+async fn a_tool_the_provider_refuses_is_left_out_there_and_the_turn_goes_on() {
+    let schema =
+        json!({"$defs": {"p": {"type": "array"}}, "properties": {"p": {"$ref": "#/$defs/p"}}});
+    let odd = json!({"name": "odd", "inputSchema": schema});
+    let server = FakeServer::new(&[tool("bad"), odd]);
+    let world = world_with(&server, &[], "").await;
+    let refused = Reply::error(400, "Invalid schema for function 's__bad': no such thing");
+    world.model.script("go", [refused, Reply::text("done")]);
+    let turn = world.api.say("c", "go").await;
+    assert_eq!(turn.text(), "done");
+    let requests = world.model.requests_for("go");
+    assert_eq!(requests.len(), 2);
+    assert_eq!(offered_of(&requests[0], "s"), ["s__bad", "s__odd"]);
+    assert_eq!(offered_of(&requests[1], "s"), ["s__odd"]);
+    let tools = requests[1]["tools"].as_array().unwrap();
+    let odd = tools.iter().find(|tool| tool["function"]["name"] == "s__odd").unwrap();
+    assert_eq!(
+        odd["function"]["parameters"],
+        json!({"type": "object", "properties": {"p": {"type": "array", "items": {}}}})
+    );
+    // The operator is told, and it stays so.
+    let shown = world.api.get("/admin/v1/actors/root/service/providers/main").await;
+    assert_eq!(shown["detail"]["quarantined"], json!(["s__bad"]));
+    assert!(world.service.log().contains("the provider refuses this tool"));
+    world.api.say("c", "hello").await;
+    assert_eq!(offered_of(&world.model.last_request(), "s"), ["s__odd"]);
+    world.finish().await;
+}
+
+// V-I1, V-D22, T7
+#[tokio::test]
+async fn deferred_tools_are_found_activated_and_kept_over_a_crash_of_the_service() {
+    let server = FakeServer::new(&[tool("alpha"), tool("beta")]);
+    let config = config(&[("s", server.section("s", &[], "deferred = true"))]);
+    let mut world = World::start(program!(), config).await;
+    world.mcp_ready("s").await;
+    let search = |query: &str| call("tool_search", json!({"query": query}));
+    world.model.script(
+        "go",
+        [
+            Reply::calls([search("select:s__alpha"), search("select:s__beta")]),
+            Reply::calls([call("s__alpha", json!({"text": "one"})), Call::hold("waits")]),
+        ],
+    );
+    let id = world.api.tell("c", "go").await;
+    world.file("waits.started").await;
+    let requests = world.model.requests_for("go");
+    assert_eq!(offered_of(&requests[0], "s"), Vec::<String>::new());
+    assert_eq!(offered_of(&requests[1], "s"), ["s__alpha", "s__beta"]);
+    world
+        .model
+        .script("go", [Reply::calls([call("beta", json!({"text": "two"}))]), Reply::text("done")]);
+    world.crash().await;
+    let ended = world.api.ended(&id).await;
+    assert_eq!(ended.text(), "done");
+    // A batch with a search runs one after the other.
+    assert!(ended.calls[0].ended_at <= ended.calls[1].started_at, "{ended:?}");
+    let last = ended.calls.last().unwrap();
+    assert_eq!((last.tool.as_str(), last.state.as_str()), ("s__beta", "succeeded"));
+    world.finish().await;
+}

@@ -92,6 +92,7 @@ impl Supervised for ProviderActor {
             "cooling_ms": cooling.map(|c| {
                 u64::try_from(c.until.duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX)
             }),
+            "quarantined": state.args.provider.quarantined(),
             "last_error": state.last_error.as_ref().map(|e| e.class.code()),
         })
     }

@@ -13,7 +13,7 @@ use rookery_messages::tool::{Tool, ToolSpec, text};
 
 use super::bundle::AgentBundle;
 use crate::tool::mcp::{
-    Activation, McpTool, SEARCH_TOOL, Stub, ToolSearch, activated_by, stub_section,
+    Activation, McpTool, SEARCH_TOOL, SEPARATOR, Stub, ToolSearch, activated_by, stub_section,
 };
 use crate::tool::registry::Registry;
 
@@ -89,11 +89,19 @@ impl TurnTools {
 
     /// After a restart a turn may be quicker than its servers: waits for those its calls are meant for.
     pub async fn settled(&self, names: impl Iterator<Item = &str>) {
-        let missing: Vec<&str> = names.filter(|name| self.resolve(name).is_none()).collect();
+        let missing = names.filter(|name| self.resolve(name).is_none());
+        let missing: Vec<String> = missing.map(|name| self.full_name(name)).collect();
         if !missing.is_empty() {
+            let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             self.bundle.mcp.settled(&missing).await;
             self.advance();
         }
+    }
+
+    /// The name of an activated tool that is called without its server; otherwise the name as it is.
+    fn full_name(&self, name: &str) -> String {
+        let short = |full: &&String| full.split_once(SEPARATOR).is_some_and(|(_, own)| own == name);
+        self.activated.lock().iter().find(short).cloned().unwrap_or_else(|| name.to_owned())
     }
 
     fn assemble(&self) -> Step {

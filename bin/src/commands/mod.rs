@@ -2,5 +2,6 @@
 
 pub mod config;
 pub mod doctor;
+pub mod mcp;
 pub mod policy;
 pub mod remote;

@@ -53,6 +53,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         | Command::Chat(_)
         | Command::Doctor(_)
         | Command::Policy(_)
+        | Command::Mcp(_)
         | Command::Config(_) => {
             return Err(Failure::new(Exit::Usage, "this command asks no service"));
         }

@@ -519,3 +519,5 @@ fn the_example_states_the_real_defaults() {
         assert_eq!(stated.to_string(), default, "{}", row.name);
     }
 }
+
+mod mcp;

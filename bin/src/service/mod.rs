@@ -6,7 +6,7 @@ mod stopping;
 mod toolbox;
 
 pub(crate) use plan::{gate, workspace};
-pub(crate) use toolbox::granted;
+pub(crate) use toolbox::{granted, http_target};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

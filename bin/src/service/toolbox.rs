@@ -8,12 +8,14 @@ use rookery_actors::observe::Metrics;
 use rookery_actors::policy::redact::Redactor;
 use rookery_actors::store::StoreClient;
 use rookery_actors::tool::mcp::{
-    Filter, HttpTarget, Link, McpArgs, McpGrant, SdkConnector, ServerGrant, StdioTarget, Target,
-    policy_name,
+    Filter, HttpTarget, Link, McpArgs, McpGrant, OAuth, SdkConnector, ServerGrant, StdioTarget,
+    Target, policy_name,
 };
 use rookery_actors::turn::StoredProcesses;
 use rookery_messages::address::Address;
-use rookery_messages::settings::{AgentSettings, McpServerSettings, RiskProfile, Secret, Settings};
+use rookery_messages::settings::{
+    AgentSettings, McpServerSettings, OAuthGrant, RiskProfile, Secret, Settings,
+};
 use rookery_messages::time::World;
 use rookery_supervisors::root::Cells;
 
@@ -72,7 +74,10 @@ pub(super) fn named(settings: &Settings, mut profile: RiskProfile) -> RiskProfil
 /// What authenticates us to servers.
 pub(super) fn secrets(settings: &Settings) -> impl Iterator<Item = &Secret> {
     let servers = settings.mcp.servers.values();
-    servers.flat_map(|server| server.env.values().chain(server.headers.values()))
+    servers.flat_map(|server| {
+        let oauth = server.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        server.env.values().chain(server.headers.values()).chain(oauth)
+    })
 }
 
 pub(super) fn plan(
@@ -88,7 +93,7 @@ pub(super) fn plan(
             let metrics = Arc::clone(metrics);
             Some(McpArgs {
                 link: Arc::clone(links.get(name)?),
-                connector: SdkConnector::new(target(server, store, world)),
+                connector: SdkConnector::new(target(settings, name, server, store, world)),
                 trusted: server.trust_annotations,
                 connect_limit: Duration::from_secs(server.connect_timeout_secs),
                 call_limit: Duration::from_secs(server.call_timeout_secs),
@@ -99,14 +104,43 @@ pub(super) fn plan(
         .collect()
 }
 
-fn target(server: &McpServerSettings, store: &StoreClient, world: &World) -> Target {
-    let pairs = |map: &BTreeMap<String, Secret>| {
-        map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
+fn pairs(map: &BTreeMap<String, Secret>) -> Vec<(String, Secret)> {
+    map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// How a server behind `url` is reached.
+pub(crate) fn http_target(
+    settings: &Settings,
+    name: &str,
+    server: &McpServerSettings,
+    url: &str,
+) -> HttpTarget {
+    let oauth = server.oauth.as_ref().map(|oauth| OAuth {
+        client_id: oauth.client_id.clone(),
+        client_secret: oauth.client_secret.clone(),
+        metadata_url: oauth.client_metadata_url.clone(),
+        scopes: oauth.scopes.clone(),
+        for_itself: oauth.grant == OAuthGrant::ClientCredentials,
+        tokens: Some(settings.data_dir.join("mcp").join(format!("{name}.json"))),
+        consent: None,
+    });
+    HttpTarget {
+        url: url.to_owned(),
+        headers: pairs(&server.headers),
+        oauth,
+        answer_with_defaults: server.answer_with_defaults,
+    }
+}
+
+fn target(
+    settings: &Settings,
+    name: &str,
+    server: &McpServerSettings,
+    store: &StoreClient,
+    world: &World,
+) -> Target {
     match (&server.command, &server.url) {
-        (None, Some(url)) => {
-            Target::Http(HttpTarget { url: url.clone(), headers: pairs(&server.headers) })
-        }
+        (None, Some(url)) => Target::Http(http_target(settings, name, server, url)),
         (command, _) => Target::Stdio(StdioTarget {
             command: command.clone().unwrap_or_default(),
             args: server.args.clone(),
@@ -114,6 +148,7 @@ fn target(server: &McpServerSettings, store: &StoreClient, world: &World) -> Tar
             cwd: server.cwd.clone(),
             ledger: Arc::new(StoredProcesses(store.clone())),
             ids: Arc::clone(&world.ids),
+            answer_with_defaults: server.answer_with_defaults,
         }),
     }
 }

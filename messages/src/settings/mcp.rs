@@ -41,9 +41,16 @@ pub struct McpServerSettings {
     /// Headers of every request to `url`.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
+    /// How requests to `url` are authorized by OAuth. None: by `headers` alone.
+    #[serde(default)]
+    pub oauth: Option<McpOAuthSettings>,
     /// What the server says of its tools' effects is believed. Otherwise each call counts as of high risk.
     #[serde(default)]
     pub trust_annotations: bool,
+    /// What it asks during a call is answered with what it proposes itself, where it proposes enough.
+    /// Otherwise it is told that nobody answers.
+    #[serde(default)]
+    pub answer_with_defaults: bool,
     /// Its tools are announced by name only, until the model looks for them with `tool_search`.
     #[serde(default)]
     pub deferred: bool,
@@ -53,6 +60,33 @@ pub struct McpServerSettings {
     /// One call may take so many seconds.
     #[serde(default = "defaults::call_timeout_secs")]
     pub call_timeout_secs: u64,
+}
+
+/// Who is authorized at a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OAuthGrant {
+    /// A person, who logs in once with `rookery mcp login`.
+    #[default]
+    AuthorizationCode,
+    /// The service itself, by `client_id` and `client_secret`.
+    ClientCredentials,
+}
+
+/// Authorization by OAuth.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpOAuthSettings {
+    /// `authorization_code` (a person logs in once) or `client_credentials` (the service itself).
+    pub grant: OAuthGrant,
+    /// Our id at the authorization server. None: we register there.
+    pub client_id: Option<String>,
+    /// Our secret there.
+    pub client_secret: Option<Secret>,
+    /// The address of our client metadata document, for authorization servers that take one.
+    pub client_metadata_url: Option<String>,
+    /// The scopes to ask for. None: those the server names.
+    pub scopes: Vec<String>,
 }
 
 /// A grant: the tools of some servers.

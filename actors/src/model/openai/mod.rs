@@ -2,9 +2,12 @@
 
 mod calls;
 pub mod chunk;
+mod offer;
 mod request;
+mod schema;
 mod stream;
 
+use std::fmt;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -20,6 +23,7 @@ use rookery_messages::settings::{ProviderSettings, Secret};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::Upstream;
+use offer::{Offer, Offers, blamed};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,14 +32,39 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 /// How long an error's body may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Most tools that one request may turn out to be refused for.
+const MOST_BLAMED: usize = 16;
+
 /// A profile of kind `openai`.
-#[derive(Debug)]
 pub struct OpenAiProvider {
     upstream: Upstream,
     model: String,
     client: Client,
     endpoint: Url,
     idle: Duration,
+    offers: Offers,
+}
+
+impl fmt::Debug for OpenAiProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAiProvider")
+            .field("model", &self.model)
+            .field("endpoint", &self.endpoint.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no stream.
+struct Refusal {
+    error: ModelError,
+    /// The answer's text, if it was one of status 400.
+    body: Option<String>,
+}
+
+impl From<ModelError> for Refusal {
+    fn from(error: ModelError) -> Self {
+        Self { error, body: None }
+    }
 }
 
 impl OpenAiProvider {
@@ -69,11 +98,35 @@ impl OpenAiProvider {
             .map_err(|error| upstream.network("could not set up its HTTP client", error))?;
         let idle = Duration::from_secs(settings.idle_timeout_secs.max(1));
         let model = settings.model.trim().to_owned();
-        Ok(Self { upstream, model, client, endpoint, idle })
+        Ok(Self { upstream, model, client, endpoint, idle, offers: Offers::default() })
     }
 
+    /// Asks; without the tools that the API turns out to refuse, each of which is left out from then on:
+    /// one bad schema must not cost every turn (A105).
     async fn open(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let body = request::body(&self.model, request).map_err(|error| {
+        for _ in 0..MOST_BLAMED {
+            let offers = self.offers.of(&request.tools);
+            match self.ask(request, &offers).await {
+                Ok(stream) => return Ok(stream),
+                Err(Refusal { error, body }) => {
+                    let Some(bad) = body.as_deref().and_then(|body| blamed(body, &offers)) else {
+                        return Err(error);
+                    };
+                    tracing::error!(
+                        tool = bad.spec.name,
+                        %error,
+                        "the provider refuses this tool; it is not offered there any more, until its schema changes"
+                    );
+                    self.offers.refuse(&bad.spec);
+                }
+            }
+        }
+        let offers = self.offers.of(&request.tools);
+        self.ask(request, &offers).await.map_err(|refusal| refusal.error)
+    }
+
+    async fn ask(&self, request: &ModelRequest, offers: &[Offer]) -> Result<ModelStream, Refusal> {
+        let body = request::body(&self.model, request, offers).map_err(|error| {
             let what = format!("could not be asked: the request has no JSON form ({error})");
             self.upstream.error(ModelErrorClass::InvalidRequest, &what)
         })?;
@@ -86,11 +139,11 @@ impl OpenAiProvider {
                 } else {
                     "broke the connection before it answered"
                 };
-                return Err(self.upstream.network(what, error));
+                return Err(self.upstream.network(what, error).into());
             }
             Err(_) => {
                 let what = format!("did not answer for {} s", self.idle.as_secs());
-                return Err(self.upstream.error(ModelErrorClass::IdleTimeout, &what));
+                return Err(self.upstream.error(ModelErrorClass::IdleTimeout, &what).into());
             }
         };
         if !response.status().is_success() {
@@ -109,7 +162,7 @@ impl OpenAiProvider {
     }
 
     /// The error in an answer that is not a success. Its body is bounded in size and time.
-    async fn refusal(&self, mut response: Response) -> ModelError {
+    async fn refusal(&self, mut response: Response) -> Refusal {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let until = Instant::now() + ERROR_BODY_TIMEOUT.min(self.idle);
@@ -129,9 +182,11 @@ impl OpenAiProvider {
             return self.upstream.error(
                 ModelErrorClass::InvalidRequest,
                 &format!("answered with a redirection (HTTP {status}), which is not followed: set base_url to the final address"),
-            );
+            ).into();
         }
-        self.upstream.status(status, &headers, &String::from_utf8_lossy(&body))
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let error = self.upstream.status(status, &headers, &body);
+        Refusal { error, body: (status == 400).then_some(body) }
     }
 }
 
@@ -142,6 +197,10 @@ impl ModelProvider for OpenAiProvider {
 
     fn model(&self) -> &str {
         &self.model
+    }
+
+    fn quarantined(&self) -> Vec<String> {
+        self.offers.refused()
     }
 
     fn stream(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {

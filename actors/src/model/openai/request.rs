@@ -4,21 +4,27 @@ use std::borrow::Cow;
 
 use rookery_messages::chat::{ChatMessage, ToolCall};
 use rookery_messages::model::ModelRequest;
-use rookery_messages::tool::{ToolSpec, text};
+use rookery_messages::tool::text;
 use serde::Serialize;
 use serde_json::Value;
+
+use super::offer::Offer;
 
 /// Longest function name the API takes.
 const MAX_NAME: usize = 64;
 
 /// The body's bytes. Deterministic: the same request gives the same bytes.
-pub(super) fn body(model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+pub(super) fn body(
+    model: &str,
+    request: &ModelRequest,
+    offers: &[Offer],
+) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Body {
         model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         messages: request.messages.iter().map(WireMessage::from).collect(),
-        tools: request.tools.iter().map(|spec| WireTool::from(spec.as_ref())).collect(),
+        tools: offers.iter().map(WireTool::from).collect(),
     })
 }
 
@@ -137,14 +143,14 @@ struct WireSpec<'a> {
     parameters: &'a Value,
 }
 
-impl<'a> From<&'a ToolSpec> for WireTool<'a> {
-    fn from(spec: &'a ToolSpec) -> Self {
+impl<'a> From<&'a Offer> for WireTool<'a> {
+    fn from(offer: &'a Offer) -> Self {
         Self {
             r#type: "function",
             function: WireSpec {
-                name: &spec.name,
-                description: &spec.description,
-                parameters: &spec.parameters,
+                name: &offer.spec.name,
+                description: &offer.spec.description,
+                parameters: &offer.parameters,
             },
         }
     }
@@ -156,10 +162,16 @@ mod tests {
 
     use rookery_messages::chat::Arguments;
     use rookery_messages::ids::CallId;
+    use rookery_messages::tool::ToolSpec;
     use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
+    use crate::model::openai::offer::Offers;
+
+    fn body(model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+        super::body(model, request, &Offers::default().of(&request.tools))
+    }
 
     fn call(id: u128, provider_id: Option<&str>, name: &str, arguments: &str) -> ToolCall {
         ToolCall {
@@ -229,7 +241,8 @@ mod tests {
                     {"role": "assistant", "content": "It is [interrupted]"},
                 ],
                 "tools": [{"type": "function", "function": {
-                    "name": "time", "description": "tells it", "parameters": {"type": "object"},
+                    "name": "time", "description": "tells it",
+                    "parameters": {"type": "object", "properties": {}},
                 }}],
             })
         );

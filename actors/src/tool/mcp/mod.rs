@@ -20,7 +20,7 @@ mod search;
 mod tool;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +33,7 @@ pub use filter::Filter;
 pub use grant::{GrantedTool, McpGrant, ServerGrant};
 pub use link::{Link, Status};
 pub use names::{policy_name, wire_name};
-pub use sdk::{HttpTarget, SdkConnector, StdioTarget, Target};
+pub use sdk::{Consent, HttpTarget, OAuth, SdkConnector, StdioTarget, Target};
 pub use search::{SEARCH_TOOL, Stub, activated_by, stub_section};
 pub use tool::McpTool;
 

@@ -3,6 +3,7 @@
 mod convert;
 mod handler;
 mod http;
+mod oauth;
 mod session;
 mod stdio;
 
@@ -18,6 +19,7 @@ use rookery_messages::tool::{ProcessLedger, head};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Connection, Connector, Events};
+pub use oauth::{Consent, OAuth};
 
 /// Longest name and version of a server that is shown, in bytes.
 const LONGEST_VERSION: usize = 200;
@@ -37,6 +39,8 @@ pub struct StdioTarget {
     pub ledger: Arc<dyn ProcessLedger>,
     /// Marks its processes.
     pub ids: Arc<dyn Ids>,
+    /// What it asks during a call is answered with what it proposes itself.
+    pub answer_with_defaults: bool,
 }
 
 /// A server that is reached by streamable HTTP.
@@ -46,6 +50,10 @@ pub struct HttpTarget {
     pub url: String,
     /// Headers of every request.
     pub headers: Vec<(String, Secret)>,
+    /// How requests are authorized beyond that.
+    pub oauth: Option<OAuth>,
+    /// What it asks during a call is answered with what it proposes itself.
+    pub answer_with_defaults: bool,
 }
 
 /// How a server is reached.

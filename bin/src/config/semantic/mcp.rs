@@ -1,6 +1,8 @@
 //! MCP servers, the bundles that grant their tools, and the groups that show them.
 
-use rookery_messages::settings::{FilterMode, McpServerSettings, Settings};
+use rookery_messages::settings::{
+    FilterMode, McpOAuthSettings, McpServerSettings, OAuthGrant, Settings,
+};
 
 use super::{Findings, NOT_A_URL, is_http_url, unknown};
 
@@ -96,6 +98,9 @@ fn check_server(name: &str, server: &McpServerSettings, found: &mut Findings<'_>
     if server.url.is_none() && !server.headers.is_empty() {
         found.add(&path("headers"), "is for a `url`; take it out, or give the address");
     }
+    if let Some(oauth) = &server.oauth {
+        check_oauth(name, server, oauth, found);
+    }
     for variable in server.env.keys() {
         if variable.is_empty() || variable.contains(['=', '\0']) {
             found.add(&path("env"), "has a variable whose name is empty or holds `=`; rename it");
@@ -109,6 +114,30 @@ fn check_server(name: &str, server: &McpServerSettings, found: &mut Findings<'_>
             let message = format!("`{header}` can't be sent as a header; check name and value");
             found.add(&path("headers"), message);
         }
+    }
+}
+
+fn check_oauth(
+    name: &str,
+    server: &McpServerSettings,
+    oauth: &McpOAuthSettings,
+    found: &mut Findings<'_>,
+) {
+    let path = |key| ["mcp", "servers", name, "oauth", key];
+    if server.url.is_none() {
+        let message = "is for a `url`; take it out, or give the address";
+        found.add(&["mcp", "servers", name, "oauth"], message);
+    }
+    let complete = oauth.client_id.is_some() && oauth.client_secret.is_some();
+    if oauth.grant == OAuthGrant::ClientCredentials && !complete {
+        found.add(&path("grant"), "\"client_credentials\" needs `client_id` and `client_secret`");
+    }
+    if oauth.client_secret.is_some() && oauth.client_id.is_none() {
+        found.add(&path("client_id"), "is missing; a secret belongs to an id");
+    }
+    let document = oauth.client_metadata_url.as_deref();
+    if document.is_some_and(|url| !url.starts_with("https://") || !is_http_url(url)) {
+        found.add(&path("client_metadata_url"), "is not an https:// address");
     }
 }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::convert;
 use super::handler::ProgressSinks;
+use super::oauth::{Authority, missing_scope};
 use crate::tool::mcp::client::{CallError, CallOutput, CallRequest, Page, Session};
 
 /// How long one page of a list may take.
@@ -53,6 +54,17 @@ pub(super) struct SdkSession {
     pub(super) end: Arc<End>,
     /// A failed send means that the connection is gone, not that the server may come back by itself.
     pub(super) by_pipe: bool,
+    /// What requests are authorized with, if anything.
+    pub(super) authority: Option<Authority>,
+}
+
+/// Why a request has no answer.
+enum Failed {
+    /// It needs more than was granted.
+    Scope(String),
+    /// It needs authorization: the server's challenge.
+    Challenge(String),
+    Otherwise(CallError),
 }
 
 /// Forgets a call's sink.
@@ -65,11 +77,50 @@ impl Drop for Listening<'_> {
 }
 
 impl SdkSession {
-    async fn send(&self, request: ClientRequest) -> Result<RequestHandle<RoleClient>, CallError> {
-        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
-        match sent.await {
-            Ok(handle) => Ok(handle),
-            Err(error) => Err(self.failed(error).await),
+    /// A request's answer. If it turns out to need authorization, that is asked for once; if it needs
+    /// more than was granted, that is, and the SDK bounds how often.
+    async fn ask(
+        &self,
+        request: ClientRequest,
+        limit: Duration,
+        cancel: &CancellationToken,
+        progress: Option<Arc<dyn Fn(String) + Send + Sync>>,
+    ) -> Result<ServerResult, CallError> {
+        let mut asked = false;
+        loop {
+            let request = request.clone();
+            let sent =
+                self.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+            let answer = match sent.await {
+                Ok(handle) => {
+                    let token = handle.progress_token.clone();
+                    if let Some(progress) = &progress {
+                        self.progress.insert(token.clone(), Arc::clone(progress));
+                    }
+                    let _listening = Listening(&self.progress, token);
+                    self.answer(handle, limit, cancel).await
+                }
+                Err(error) => Err(self.failed(error).await),
+            };
+            match (answer, &self.authority) {
+                (Ok(result), _) => return Ok(result),
+                (Err(Failed::Otherwise(error)), _) => return Err(error),
+                (Err(Failed::Scope(scope)), Some(authority)) => {
+                    authority.widen(&scope).await.map_err(CallError::Protocol)?;
+                }
+                (Err(Failed::Challenge(challenge)), Some(authority)) if !asked => {
+                    asked = true;
+                    authority.obtain(&challenge).await.map_err(CallError::Protocol)?;
+                }
+                (Err(Failed::Challenge(_)), _) => {
+                    let what = "it refuses us without authorization".to_owned();
+                    return Err(CallError::Protocol(what));
+                }
+                (Err(Failed::Scope(scope)), None) => {
+                    let what = format!("it refuses us without the scope {scope}");
+                    return Err(CallError::Protocol(what));
+                }
+            }
         }
     }
 
@@ -79,7 +130,7 @@ impl SdkSession {
         mut handle: RequestHandle<RoleClient>,
         limit: Duration,
         cancel: &CancellationToken,
-    ) -> Result<ServerResult, CallError> {
+    ) -> Result<ServerResult, Failed> {
         let (why, error) = tokio::select! {
             biased;
             answer = &mut handle.rx => {
@@ -89,17 +140,25 @@ impl SdkSession {
                     Err(_) => Err(self.failed(ServiceError::TransportClosed).await),
                 };
             }
-            () = self.end.over.cancelled() => return Err(CallError::Gone(self.end.cause())),
+            () = self.end.over.cancelled() => {
+                return Err(Failed::Otherwise(CallError::Gone(self.end.cause())));
+            }
             () = cancel.cancelled() => ("the call was stopped", CallError::Cancelled),
             () = tokio::time::sleep(limit) => ("it took too long", CallError::TimedOut(limit)),
         };
         // A server that hangs does not read it: not waited for.
         let _ = tokio::time::timeout(TELL_LIMIT, handle.cancel(Some(why.to_owned()))).await;
-        Err(error)
+        Err(Failed::Otherwise(error))
     }
 
-    async fn failed(&self, error: ServiceError) -> CallError {
-        match error {
+    async fn failed(&self, error: ServiceError) -> Failed {
+        if let Some(scope) = missing_scope(&error) {
+            return Failed::Scope(scope);
+        }
+        if let Some(challenge) = error.auth_challenge() {
+            return Failed::Challenge(challenge.to_owned());
+        }
+        Failed::Otherwise(match error {
             ServiceError::McpError(error) => CallError::Refused {
                 code: error.code.0,
                 message: head(&error.message, LONGEST_WORDS).to_owned(),
@@ -116,7 +175,7 @@ impl SdkSession {
                 }
             }
             other => CallError::Protocol(other.to_string()),
-        }
+        })
     }
 }
 
@@ -140,8 +199,8 @@ impl Session for SdkSession {
         Box::pin(async move {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ListToolsRequest::with_param(params);
-            let handle = self.send(ClientRequest::ListToolsRequest(request)).await?;
-            let page = match self.answer(handle, PAGE_LIMIT, &CancellationToken::new()).await? {
+            let request = ClientRequest::ListToolsRequest(request);
+            let page = match self.ask(request, PAGE_LIMIT, &CancellationToken::new(), None).await? {
                 ServerResult::ListToolsResult(result) => Some(convert::page(result)),
                 ServerResult::CustomResult(result) => convert::loose_page(result),
                 _ => None,
@@ -155,11 +214,8 @@ impl Session for SdkSession {
             let params = CallToolRequestParams::new(call.tool.to_owned())
                 .with_arguments(call.arguments.clone());
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-            let handle = self.send(request).await?;
-            let token = handle.progress_token.clone();
-            self.progress.insert(token.clone(), call.progress);
-            let _listening = Listening(&self.progress, token);
-            let output = match self.answer(handle, call.limit, call.cancel).await? {
+            let answer = self.ask(request, call.limit, call.cancel, Some(call.progress)).await?;
+            let output = match answer {
                 ServerResult::CallToolResult(result) => Some(convert::output(result)),
                 ServerResult::CustomResult(result) => convert::loose_output(result),
                 ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
@@ -179,8 +235,7 @@ impl Session for SdkSession {
     fn ping(&self) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(async move {
             let request = ClientRequest::PingRequest(PingRequest::default());
-            let handle = self.send(request).await?;
-            match self.answer(handle, PING_LIMIT, &CancellationToken::new()).await {
+            match self.ask(request, PING_LIMIT, &CancellationToken::new(), None).await {
                 // One that does not know the method is alive.
                 Ok(_) | Err(CallError::Refused { .. }) => Ok(()),
                 Err(error) => Err(error),

@@ -39,7 +39,8 @@ pub(super) async fn connect(
         ProcessGroup::start_spoken(launch).await.map_err(|error| error.to_string())?;
     let mut process = Process { group, errors: Complaints::new(errors) };
     let progress = super::handler::ProgressSinks::default();
-    let handler = Handler { events, progress: Arc::clone(&progress) };
+    let answer_with_defaults = target.answer_with_defaults;
+    let handler = Handler { events, progress: Arc::clone(&progress), answer_with_defaults };
     let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(LONGEST_LINE);
     let token = CancellationToken::new();
     let served = tokio::select! {
@@ -61,21 +62,28 @@ pub(super) async fn connect(
     let peer = service.peer().clone();
     let server = version(&peer);
     let end = Arc::new(End::default());
-    let session = SdkSession { peer, progress, end: Arc::clone(&end), by_pipe: true };
+    let session =
+        SdkSession { peer, progress, end: Arc::clone(&end), by_pipe: true, authority: None };
     let life = async move {
-        let waiting = service.waiting();
+        let waiting = async { drop(service.waiting().await) };
         tokio::pin!(waiting);
+        let mut served = false;
         let why = tokio::select! {
             biased;
             () = close.cancelled() => "we closed the connection",
             () = process.over() => "its process ended",
-            _ = &mut waiting => "it closed its output",
+            () = &mut waiting => {
+                served = true;
+                "it closed its output"
+            }
         };
         // Calls that wait learn of it at once, before what is left has been ended.
         end.set(process.cause(why.to_owned()).await);
         token.cancel();
         // Closes its input, which asks it to end. The SDK gives up by itself after a while.
-        let _ = tokio::time::timeout(GRACE, waiting).await;
+        if !served {
+            let _ = tokio::time::timeout(GRACE, waiting).await;
+        }
         let _ = tokio::time::timeout(GRACE, process.over()).await;
         process.end().await;
         end.cause()
@@ -105,6 +113,8 @@ impl Process {
 
     /// Why, how it ended if it has, and its last words.
     async fn cause(&mut self, why: String) -> String {
+        // Its output is closed a moment before it can be seen to have ended.
+        let _ = tokio::time::timeout(LINGER, self.over()).await;
         let late = tokio::time::sleep(LINGER);
         tokio::pin!(late);
         while self.errors.open {
