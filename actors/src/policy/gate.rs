@@ -120,6 +120,9 @@ impl Gate {
             Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
             None => None,
         };
+        if let Some(verdict) = &verdict {
+            *risk = verdict.risk();
+        }
         if self.profile.level == AutonomyLevel::Readonly
             && call.effects.effects != Effects::ReadOnly
         {
@@ -127,10 +130,6 @@ impl Gate {
                 "tool `{}` changes things, and the risk profile's `level` is readonly",
                 call.tool
             ));
-        }
-        if matches!(verdict, Some(CommandVerdict::Listed)) {
-            // The operator named this program, so that it is no longer an unknown.
-            *risk = (*risk).min(Risk::Medium);
         }
         self.ask_or_run(call, *risk, verdict)
     }
@@ -148,14 +147,14 @@ impl Gate {
         let full = self.profile.level == AutonomyLevel::Full;
         let reason = match verdict {
             _ if always => Some(format!("tool `{tool}` is in `always_ask`")),
-            Some(CommandVerdict::Listed) => None,
             Some(CommandVerdict::Asks(why)) => Some(why),
-            Some(CommandVerdict::Unrestricted) if full => None,
-            Some(CommandVerdict::Unrestricted) => Some(
-                "shell commands ask unless they are plain and in `allowed_commands`".to_owned(),
-            ),
-            None if full || risk == Risk::Low => None,
-            None if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::Unrestricted(_)) => None,
+            _ if full || risk == Risk::Low => None,
+            _ if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::ByRisk(risk, why)) => Some(format!(
+                "{why}: {} risk, and the risk profile's `level` is supervised",
+                risk.as_str()
+            )),
             None => Some(format!(
                 "tool `{tool}` is of {} risk, and the risk profile's `level` is supervised",
                 risk.as_str()
