@@ -45,9 +45,11 @@ impl Gate {
             return Err(found.reason);
         }
         if allowed.is_some_and(<[String]>::is_empty) {
-            return Err("command not allowed: the risk profile's `allowed_commands` is empty; the \
+            return Err(
+                "command not allowed: the risk profile's `allowed_commands` is empty; the \
                         operator has to name the commands that may run"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let risk = match found.weight {
             Weight::Low => Risk::Low,

@@ -19,9 +19,7 @@ pub(super) fn find<'a>(command: &'a str, bases: &[String], gate: &PathGate) -> O
     }
     let mut seen = HashSet::new();
     command.split(separates).chain(command.split_whitespace()).find(|piece| {
-        spellings(piece)
-            .into_iter()
-            .any(|word| seen.insert(word) && is_closed(gate, word, bases))
+        spellings(piece).into_iter().any(|word| seen.insert(word) && is_closed(gate, word, bases))
     })
 }
 

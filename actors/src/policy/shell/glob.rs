@@ -113,7 +113,8 @@ mod tests {
         std::fs::create_dir(folder.path().join("sub")).expect("a folder");
         std::fs::write(folder.path().join("sub/d.txt"), "").expect("a file");
         let found = |pattern: &str| {
-            let mut found = expand(&chars(pattern), &[String::new()], folder.path()).expect("files");
+            let mut found =
+                expand(&chars(pattern), &[String::new()], folder.path()).expect("files");
             found.sort();
             found
         };

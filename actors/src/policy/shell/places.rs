@@ -77,7 +77,9 @@ pub(super) fn holds_closed(gate: &PathGate, written: &str, bases: &[String]) -> 
 /// Whether a write there decides what runs later: repository settings and hooks, start-up files.
 pub(super) fn starts_later(written: &str) -> bool {
     Path::new(written).components().any(|part| match part {
-        Component::Normal(name) => STARTERS.iter().any(|starter| name.eq_ignore_ascii_case(starter)),
+        Component::Normal(name) => {
+            STARTERS.iter().any(|starter| name.eq_ignore_ascii_case(starter))
+        }
         _ => false,
     })
 }

@@ -10,17 +10,81 @@ use crate::policy::display::visible;
 
 /// What `find` may be asked without doing anything.
 const FIND: &[&str] = &[
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-type", "-maxdepth", "-mindepth", "-size",
-    "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-newer", "-empty", "-print", "-print0",
-    "-not", "-o", "-or", "-a", "-and", "-prune", "-regex", "-iregex", "-regextype", "-perm", "-user",
-    "-group", "-ls", "-printf", "-quit", "-readable", "-writable", "-executable", "-xdev", "-mount",
-    "-depth", "-daystart", "-true", "-false", "-inum", "-links", "-P", "-lname",
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-type",
+    "-maxdepth",
+    "-mindepth",
+    "-size",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-newer",
+    "-empty",
+    "-print",
+    "-print0",
+    "-not",
+    "-o",
+    "-or",
+    "-a",
+    "-and",
+    "-prune",
+    "-regex",
+    "-iregex",
+    "-regextype",
+    "-perm",
+    "-user",
+    "-group",
+    "-ls",
+    "-printf",
+    "-quit",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-xdev",
+    "-mount",
+    "-depth",
+    "-daystart",
+    "-true",
+    "-false",
+    "-inum",
+    "-links",
+    "-P",
+    "-lname",
 ];
 /// Those of them whose value is text.
 const FIND_TEXT: &[&str] = &[
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-printf", "-perm", "-lname",
-    "-type", "-maxdepth", "-mindepth", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin",
-    "-regextype", "-user", "-group", "-inum", "-links",
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-regex",
+    "-iregex",
+    "-printf",
+    "-perm",
+    "-lname",
+    "-type",
+    "-maxdepth",
+    "-mindepth",
+    "-size",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-regextype",
+    "-user",
+    "-group",
+    "-inum",
+    "-links",
 ];
 
 impl Walk<'_> {
@@ -45,7 +109,9 @@ impl Walk<'_> {
             "tar" => {
                 // The first word may be a bundle of options without its `-`.
                 let mut arguments = arguments.to_vec();
-                if let Some(first) = arguments.first_mut().filter(|first| !first.text.starts_with('-')) {
+                if let Some(first) =
+                    arguments.first_mut().filter(|first| !first.text.starts_with('-'))
+                {
                     first.text.insert(0, '-');
                 }
                 self.by_table(name, entry, &arguments);
@@ -74,14 +140,18 @@ impl Walk<'_> {
                             format!("`find {word}` runs programs in folders that aren't known; use `-exec`")
                         });
                     }
-                    self.note(Weight::High, || format!("`find {word}` runs a program on what it finds"));
+                    self.note(Weight::High, || {
+                        format!("`find {word}` runs a program on what it finds")
+                    });
                     let rest = &arguments[at..];
                     let end = rest.iter().position(|word| matches!(&*word.text, ";" | "+"));
                     let end = end.unwrap_or(rest.len());
                     self.started(&rest[..end]);
                     at += end + 1;
                 }
-                "-delete" => self.note(Weight::High, || "`find -delete` deletes what it finds".to_owned()),
+                "-delete" => {
+                    self.note(Weight::High, || "`find -delete` deletes what it finds".to_owned())
+                }
                 "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
                     self.note(Weight::High, || format!("`find {word}` writes a file"));
                     if let Some(file) = arguments.get(at) {
@@ -91,7 +161,9 @@ impl Walk<'_> {
                 word if FIND.contains(&word) => text = FIND_TEXT.contains(&word),
                 "!" | "(" | ")" | "," => {}
                 word if word.starts_with('-') => {
-                    self.note(Weight::High, || format!("what `find {}` does isn't judged", visible(word)));
+                    self.note(Weight::High, || {
+                        format!("what `find {}` does isn't judged", visible(word))
+                    });
                 }
                 path => self.path(path, Use::Read),
             }
@@ -102,7 +174,9 @@ impl Walk<'_> {
         let mut rest = arguments;
         while let [first, more @ ..] = rest {
             match first.exact() {
-                Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => rest = more,
+                Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => {
+                    rest = more
+                }
                 Some("--version" | "--help") if arguments.len() == 1 => return,
                 Some("-C") => {
                     let [folder, more @ ..] = more else { break };
@@ -131,8 +205,11 @@ impl Walk<'_> {
         let Some(sub) = sub.exact() else {
             return self.unclear("the subcommand of `git` is only known when it runs");
         };
-        let two = rest.first().and_then(Argument::exact).map(|second| format!("git {sub} {second}"));
-        if let Some((name, entry)) = two.as_deref().and_then(|name| Some((name, table::entry(name)?))) {
+        let two =
+            rest.first().and_then(Argument::exact).map(|second| format!("git {sub} {second}"));
+        if let Some((name, entry)) =
+            two.as_deref().and_then(|name| Some((name, table::entry(name)?)))
+        {
             return self.by_table(name, entry, &rest[1..]);
         }
         let name = format!("git {sub}");
@@ -145,7 +222,8 @@ impl Walk<'_> {
                 let first = rest.first().and_then(Argument::exact).unwrap_or("");
                 if sub == "config" && !gets.contains(&first) {
                     self.note(Weight::High, || {
-                        "`git config` can change what git runs; to read, begin with `--get`".to_owned()
+                        "`git config` can change what git runs; to read, begin with `--get`"
+                            .to_owned()
                     });
                 }
                 self.by_table(&name, entry, rest);
@@ -222,17 +300,24 @@ impl Walk<'_> {
             match file.is_known() {
                 true => {
                     self.path(&file.text, used);
-                    if super::places::starts_later(&file.text) && self.found.weight == Weight::Medium {
+                    if super::places::starts_later(&file.text)
+                        && self.found.weight == Weight::Medium
+                    {
                         self.write(&file.text, &format!("`{name}`"));
                     }
                 }
-                false => self.unclear(&format!("a path that `{name}` uses is only known when it runs")),
+                false => {
+                    self.unclear(&format!("a path that `{name}` uses is only known when it runs"))
+                }
             }
         }
     }
 
     fn ps(&mut self, arguments: &[Argument]) {
-        let known = ["aux", "ax", "auxf", "axf", "-e", "-A", "-f", "-ef", "-eF", "-l", "-u", "-p", "-o", "-C", "--forest"];
+        let known = [
+            "aux", "ax", "auxf", "axf", "-e", "-A", "-f", "-ef", "-eF", "-l", "-u", "-p", "-o",
+            "-C", "--forest",
+        ];
         for argument in arguments {
             let text = &*argument.text;
             let letters = text.bytes().all(|b| b.is_ascii_alphabetic());
@@ -244,10 +329,16 @@ impl Walk<'_> {
             let value = text.bytes().all(|b| b.is_ascii_digit() || b == b'%' || b == b',');
             let columns = text.split(',').all(|column| {
                 let column = column.trim_start_matches('%').trim_end_matches('=');
-                ["pid", "ppid", "user", "cpu", "mem", "rss", "vsz", "stat", "start", "time", "etime", "comm", "args", "cmd", "pcpu", "pmem", "nlwp", "tty"].contains(&column)
+                [
+                    "pid", "ppid", "user", "cpu", "mem", "rss", "vsz", "stat", "start", "time",
+                    "etime", "comm", "args", "cmd", "pcpu", "pmem", "nlwp", "tty",
+                ]
+                .contains(&column)
             });
             if !argument.is_known() || !(known.contains(&text) || value || columns) {
-                self.note(Weight::High, || format!("what `ps {}` shows isn't judged", visible(text)));
+                self.note(Weight::High, || {
+                    format!("what `ps {}` shows isn't judged", visible(text))
+                });
             }
         }
     }

@@ -94,14 +94,42 @@ mod tests {
     #[test]
     fn a_sed_script_that_runs_or_writes_is_told_from_one_that_edits() {
         for script in [
-            "1p", "$d", "1,5p", "/foo/d", "/a/,/b/p", "s/a/b/", "s/a/b/g;s|c|d|I", "2q", "y/ab/cd/",
-            "1!d", "/foo/Ip", "s/[0-9]/x/", "=", "1d; 2d", "s,/usr,/opt,g",
+            "1p",
+            "$d",
+            "1,5p",
+            "/foo/d",
+            "/a/,/b/p",
+            "s/a/b/",
+            "s/a/b/g;s|c|d|I",
+            "2q",
+            "y/ab/cd/",
+            "1!d",
+            "/foo/Ip",
+            "s/[0-9]/x/",
+            "=",
+            "1d; 2d",
+            "s,/usr,/opt,g",
         ] {
             assert!(sed_only_edits(script), "{script}");
         }
         for script in [
-            "1e id", "e", "s/a/id/e", "s/a/b/w x", "w /tmp/x", "r /etc/passwd", "1r x", "R x", "W x",
-            "s/a/b/ge", "/a/{e id\n}", "a\\\ntext", "s/[/]a/x/e", "s/a/b", "b x", "1~2e id", "F;e",
+            "1e id",
+            "e",
+            "s/a/id/e",
+            "s/a/b/w x",
+            "w /tmp/x",
+            "r /etc/passwd",
+            "1r x",
+            "R x",
+            "W x",
+            "s/a/b/ge",
+            "/a/{e id\n}",
+            "a\\\ntext",
+            "s/[/]a/x/e",
+            "s/a/b",
+            "b x",
+            "1~2e id",
+            "F;e",
         ] {
             assert!(!sed_only_edits(script), "{script}");
         }
@@ -109,13 +137,20 @@ mod tests {
 
     #[test]
     fn an_awk_program_that_runs_or_opens_is_told_from_one_that_prints() {
-        for program in ["{print $1}", "$3 > 5", "NR==1 || NR==2 {print}", "/foo/ {n++} END {print n}"] {
+        for program in
+            ["{print $1}", "$3 > 5", "NR==1 || NR==2 {print}", "/foo/ {n++} END {print n}"]
+        {
             assert!(awk_only_prints(program), "{program}");
         }
         for program in [
-            "{system(\"id\")}", "{print | \"sh\"}", "{print > \"x\"}", "BEGIN{\"id\"|getline x}",
-            "BEGIN{while((getline l < \"/etc/passwd\")>0) print l}", "BEGIN{ARGV[1]=\"/etc/passwd\"}",
-            "@load \"x\"", "BEGIN{f=\"system\";@f(\"id\")}",
+            "{system(\"id\")}",
+            "{print | \"sh\"}",
+            "{print > \"x\"}",
+            "BEGIN{\"id\"|getline x}",
+            "BEGIN{while((getline l < \"/etc/passwd\")>0) print l}",
+            "BEGIN{ARGV[1]=\"/etc/passwd\"}",
+            "@load \"x\"",
+            "BEGIN{f=\"system\";@f(\"id\")}",
         ] {
             assert!(!awk_only_prints(program), "{program}");
         }

@@ -17,7 +17,9 @@ const BUILTINS: &[&str] = &["cd", "set", "read"];
 
 /// Whether this is a builtin that is judged by itself, not by the table.
 pub(super) fn is_builtin(name: &str) -> bool {
-    BUILTINS.contains(&name) || STEERING.contains(&name) || matches!(name, "unset" | "export" | "local")
+    BUILTINS.contains(&name)
+        || STEERING.contains(&name)
+        || matches!(name, "unset" | "export" | "local")
 }
 
 impl Walk<'_> {
@@ -35,8 +37,10 @@ impl Walk<'_> {
         let Some((program, arguments)) = arguments.split_first() else {
             return self.unclear("a wrapper in it has nothing to run");
         };
-        let Some(program) = program.exact().filter(|name| !name.is_empty() && name.is_ascii()) else {
-            return self.unclear("which program it runs is only known when it runs, or can't be read");
+        let Some(program) = program.exact().filter(|name| !name.is_empty() && name.is_ascii())
+        else {
+            return self
+                .unclear("which program it runs is only known when it runs, or can't be read");
         };
         if self.functions.contains(program) {
             return;
@@ -51,7 +55,11 @@ impl Walk<'_> {
             "cd" => self.cd(arguments, burdened),
             "set" => self.set(arguments),
             "read" => self.read(arguments),
-            name if STEERING.contains(&name) && name != ":" && name != "true" && name != "false" => {
+            name if STEERING.contains(&name)
+                && name != ":"
+                && name != "true"
+                && name != "false" =>
+            {
                 self.steering(name, arguments);
             }
             _ => match table::entry(name) {
@@ -125,7 +133,7 @@ impl Walk<'_> {
         }
         let deep = entry.deep.contains(&"*") || seen.deep;
         if deep {
-            self.deep(name, entry, arguments);
+            self.deep(name, arguments, entry.operands == Operands::Pattern && !seen.pattern);
         }
         let most = match entry.operands {
             Operands::None => 0,
@@ -146,7 +154,8 @@ impl Walk<'_> {
                 "an argument of `{name}` can become several; quote it, or write it out"
             ));
         }
-        let may_be_option = !seen.ended && (text.starts_with('-') || (text.is_empty() && !argument.is_known()));
+        let may_be_option =
+            !seen.ended && (text.starts_with('-') || (text.is_empty() && !argument.is_known()));
         if may_be_option && !argument.is_known() && !text.contains('=') {
             let minds = !entry.write.is_empty() || !entry.high.is_empty() || !entry.only.is_empty();
             let text_only = entry.operands == Operands::Text && !minds;
@@ -215,7 +224,8 @@ impl Walk<'_> {
         }
         seen.deep |= has(&entry.deep);
         // The pattern stands in an option, so that the first operand is a path; its text is no path.
-        seen.pattern |= entry.operands == Operands::Pattern && has(&["-e", "-f", "--regexp", "--file", "--files", "--from-file"]);
+        seen.pattern |= entry.operands == Operands::Pattern
+            && has(&["-e", "-f", "--regexp", "--file", "--files", "--from-file"]);
         seen.value = entry.operands == Operands::Pattern && matches!(text, "-e" | "--regexp");
         if entry.operands == Operands::Text {
             return;
@@ -234,13 +244,13 @@ impl Walk<'_> {
     }
 
     /// A program that takes whole folders must not find a closed path in one.
-    fn deep(&mut self, name: &str, entry: &Entry, arguments: &[Argument]) {
+    fn deep(&mut self, name: &str, arguments: &[Argument], pattern_first: bool) {
         let mut folders: Vec<&str> = arguments
             .iter()
             .map(|argument| &*argument.text)
             .filter(|text| !text.starts_with('-'))
             .collect();
-        if entry.operands == Operands::Pattern && !folders.is_empty() {
+        if pattern_first && !folders.is_empty() {
             folders.remove(0);
         }
         if folders.is_empty() {
@@ -267,12 +277,14 @@ impl Walk<'_> {
         let [argument] = arguments else {
             return self.unclear("where `cd` leads isn't written out");
         };
-        let Some(folder) = argument.exact().filter(|folder| !folder.is_empty() && *folder != "-") else {
+        let Some(folder) = argument.exact().filter(|folder| !folder.is_empty() && *folder != "-")
+        else {
             return self.unclear("where `cd` leads is only known when it runs");
         };
         self.path(folder, Use::Read);
         if self.scope.held || burdened {
-            return self.unclear("`cd` in a loop, a function or with a redirection can't be followed");
+            return self
+                .unclear("`cd` in a loop, a function or with a redirection can't be followed");
         }
         let gate = self.rules.paths;
         let mut bases = Vec::new();
@@ -306,8 +318,12 @@ impl Walk<'_> {
     }
 
     fn set(&mut self, arguments: &[Argument]) {
-        let known = ["-e", "-u", "-eu", "-x", "-ex", "-eux", "+e", "+x", "+u", "-o", "pipefail", "-euo"];
-        if !arguments.iter().all(|argument| argument.exact().is_some_and(|text| known.contains(&text))) {
+        let known =
+            ["-e", "-u", "-eu", "-x", "-ex", "-eux", "+e", "+x", "+u", "-o", "pipefail", "-euo"];
+        if !arguments
+            .iter()
+            .all(|argument| argument.exact().is_some_and(|text| known.contains(&text)))
+        {
             self.unclear("`set` changes how the rest is read");
         }
     }
@@ -357,7 +373,11 @@ fn is_option(argument: &str, option: &str) -> bool {
         (None, None) => {
             let letters = argument.trim_start_matches('-');
             match option.trim_start_matches('-') {
-                letter if letter.chars().count() == 1 => letters.contains(letter),
+                // What follows a sign is the value of the letter before it.
+                letter if letter.chars().count() == 1 => letters
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .next()
+                    .is_some_and(|letters| letters.contains(letter)),
                 word => letters == word,
             }
         }
@@ -367,13 +387,15 @@ fn is_option(argument: &str, option: &str) -> bool {
 
 /// Whether an argument is just this option, with or without a value.
 fn is_exactly(argument: &str, option: &str) -> bool {
-    let number = || argument.strip_prefix(option).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    let number =
+        || argument.strip_prefix(option).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     argument.split('=').next() == Some(option) || (option.len() == 2 && number())
 }
 
 /// What in an option may be a path.
 fn option_values(option: &str) -> Vec<&str> {
-    let mut values: Vec<&str> = option.split_once('=').map(|(_, value)| value).into_iter().collect();
+    let mut values: Vec<&str> =
+        option.split_once('=').map(|(_, value)| value).into_iter().collect();
     if !option.starts_with("--") {
         values.extend(option.char_indices().nth(2).map(|(at, _)| &option[at..]));
         values.extend(option.find(['/', '~']).map(|at| &option[at..]));

@@ -11,13 +11,16 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 use crate::policy::display::is_hidden;
 
 /// Longest text that is read, in bytes.
-const MAX_BYTES: usize = 65_536;
+const MAX_BYTES: usize = 16_384;
+/// Most characters that may open or part something: what the parser takes for a text that it can't read
+/// grows with the square of their number.
+const MAX_MARKS: usize = 600;
 /// Deepest nesting of nodes.
 const MAX_DEPTH: usize = 96;
 /// Most nodes.
 const MAX_NODES: usize = 20_000;
 /// How often the parser may report progress (about every hundred of its steps) before it is stopped.
-const MAX_PROGRESS: u32 = 5_000;
+const MAX_PROGRESS: u32 = 2_000;
 
 const KINDS: &[&str] = &[
     "program",
@@ -89,6 +92,9 @@ pub(super) fn parse(text: &str) -> Result<Tree, String> {
     if let Some(c) = text.chars().find(|&c| is_hidden(c) && !matches!(c, '\n' | '\t')) {
         return Err(format!("it holds the hidden character U+{:04X}", u32::from(c)));
     }
+    if text.bytes().filter(|b| b"({[`|;&<\"".contains(b)).nth(MAX_MARKS).is_some() {
+        return Err("it has more parts than are judged".to_owned());
+    }
     let tree = run(text).ok_or_else(|| "the shell grammar can't read it in time".to_owned())?;
     check(&tree, text)?;
     Ok(tree)
@@ -98,9 +104,14 @@ fn run(text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
     let mut reports = 0;
-    let mut progress = |_: &tree_sitter::ParseState| {
+    let mut progress = |state: &tree_sitter::ParseState| {
         reports += 1;
-        if reports > MAX_PROGRESS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        // It need not recover from what is refused anyway.
+        if reports > MAX_PROGRESS || state.has_error() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     parser.parse_with_options(&mut |at, _| &text.as_bytes()[at..], None, Some(options))
@@ -131,7 +142,9 @@ fn check(tree: &Tree, source: &str) -> Result<(), String> {
         if nodes > MAX_NODES || depth > MAX_DEPTH {
             return Err("it is nested too deeply, or too long".to_owned());
         }
-        if node.is_error() || node.is_missing() || (node.is_named() && !KINDS.contains(&node.kind()))
+        if node.is_error()
+            || node.is_missing()
+            || (node.is_named() && !KINDS.contains(&node.kind()))
         {
             return Err(format!("`{}` is not judged", node.kind()));
         }
@@ -198,7 +211,8 @@ fn check_gaps(node: Node<'_>, source: &str) -> Result<(), String> {
 
 fn check_comment(node: Node<'_>, source: &str) -> Result<(), String> {
     let before = source.get(..node.start_byte()).and_then(|text| text.chars().next_back());
-    let begins = before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'));
+    let begins =
+        before.is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'));
     if !begins || text(node, source).contains('\n') {
         return Err("a comment in it can't be told from a command".to_owned());
     }

@@ -131,7 +131,9 @@ pub(super) fn variable(name: &str) -> Variable {
 }
 
 fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
-    text.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|row| !row.is_empty())
+    text.lines()
+        .map(|line| line.split('#').next().unwrap_or("").trim())
+        .filter(|row| !row.is_empty())
 }
 
 fn section(kind: &str) -> HashSet<&'static str> {
@@ -201,7 +203,8 @@ mod tests {
 
     #[test]
     fn names_of_variables_say_what_an_assignment_does() {
-        let kinds = ["LD_PRELOAD", "PATH", "GIT_SSH_COMMAND", "LC_ALL", "GIT_AUTHOR_NAME"].map(variable);
+        let kinds =
+            ["LD_PRELOAD", "PATH", "GIT_SSH_COMMAND", "LC_ALL", "GIT_AUTHOR_NAME"].map(variable);
         use Variable::{Harmless, Loader};
         assert_eq!(kinds, [Loader, Loader, Loader, Harmless, Loader]);
         assert_eq!(variable("BASHPID"), Variable::Special);

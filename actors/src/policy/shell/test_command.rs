@@ -20,12 +20,15 @@ impl Walk<'_> {
         let mut open = vec![node];
         while let Some(node) = open.pop() {
             match node.kind() {
-                "test_command" | "binary_expression" | "unary_expression"
+                "test_command"
+                | "binary_expression"
+                | "unary_expression"
                 | "parenthesized_expression" => open.extend(children(node)),
                 "test_operator" => {
                     let operator = text(node, source);
                     // Between double brackets a number is evaluated, whatever it came from.
-                    let fine = LOOKS.contains(&operator) || (!double && NUMBERS.contains(&operator));
+                    let fine =
+                        LOOKS.contains(&operator) || (!double && NUMBERS.contains(&operator));
                     if !fine {
                         self.unclear(&format!("the test `{operator}` is not judged"));
                     }
@@ -40,7 +43,9 @@ impl Walk<'_> {
                     let arguments = arguments.arguments(&self.scope.bases, self.root());
                     let loose = |a: &super::word::Argument| a.certainty == Certainty::Loose;
                     if !double && (arguments.len() != 1 || arguments.iter().any(loose)) {
-                        self.unclear("a test has words that are only known when it runs; quote them");
+                        self.unclear(
+                            "a test has words that are only known when it runs; quote them",
+                        );
                     }
                 }
             }

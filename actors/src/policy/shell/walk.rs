@@ -264,7 +264,8 @@ impl Walk<'_> {
                 "variable_name" => name = text(*part, source),
                 "do_group" | "compound_statement" | "comment" => {}
                 _ => {
-                    let arguments = self.word(*part, source).arguments(&self.scope.bases, self.root());
+                    let arguments =
+                        self.word(*part, source).arguments(&self.scope.bases, self.root());
                     let known = arguments.iter().all(Argument::is_known);
                     values = values.filter(|_| known);
                     if let Some(values) = &mut values {
@@ -275,7 +276,10 @@ impl Walk<'_> {
         }
         self.named(name, false);
         self.know(name, values.filter(|_| listed));
-        for part in parts.into_iter().filter(|part| matches!(part.kind(), "do_group" | "compound_statement")) {
+        for part in parts
+            .into_iter()
+            .filter(|part| matches!(part.kind(), "do_group" | "compound_statement"))
+        {
             self.statement(part, source);
         }
     }
@@ -304,9 +308,14 @@ impl Walk<'_> {
 
     fn function(&mut self, node: Node<'_>, source: &str) {
         let parts = children(node);
-        let name = parts.iter().find(|part| part.kind() == "word").map_or("", |part| text(*part, source));
+        let name =
+            parts.iter().find(|part| part.kind() == "word").map_or("", |part| text(*part, source));
         let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        if !plain || name.is_empty() || table::entry(name).is_some() || super::simple::is_builtin(name) {
+        if !plain
+            || name.is_empty()
+            || table::entry(name).is_some()
+            || super::simple::is_builtin(name)
+        {
             return self.unclear("it defines a function by the name of a known command");
         }
         let mut bodies = 0;
@@ -415,8 +424,10 @@ impl Walk<'_> {
     fn file_redirect(&mut self, node: Node<'_>, source: &str) -> bool {
         let parts = children(node);
         let operator = parts.iter().find(|part| !part.is_named()).map_or("", Node::kind);
-        let targets: Vec<_> =
-            parts.iter().filter(|part| part.is_named() && part.kind() != "file_descriptor").collect();
+        let targets: Vec<_> = parts
+            .iter()
+            .filter(|part| part.is_named() && part.kind() != "file_descriptor")
+            .collect();
         let target = match (operator, &targets[..]) {
             (">&-" | "<&-", []) => return false,
             (_, [target, ..]) if !operator.ends_with('-') => **target,
@@ -472,7 +483,8 @@ impl Walk<'_> {
         for part in children(node) {
             match part.kind() {
                 "heredoc_start" => {
-                    expanded = document_word(text(part, source)).is_none_or(|(_, expanded)| expanded);
+                    expanded =
+                        document_word(text(part, source)).is_none_or(|(_, expanded)| expanded);
                 }
                 "heredoc_body" if expanded => self.document_body(part, source),
                 "heredoc_body" | "heredoc_end" | "file_descriptor" | "comment" => {}
@@ -496,7 +508,10 @@ impl Walk<'_> {
         for part in children(node) {
             match part.kind() {
                 "heredoc_content" => continue,
-                "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion" => {
+                "simple_expansion"
+                | "expansion"
+                | "command_substitution"
+                | "arithmetic_expansion" => {
                     let mut word = Word::default();
                     self.piece(part, source, true, &mut word);
                 }
@@ -517,7 +532,8 @@ impl Walk<'_> {
                 _ => false,
             };
             if odd {
-                return self.unclear("a here-document in it holds what can't be told from an expansion");
+                return self
+                    .unclear("a here-document in it holds what can't be told from an expansion");
             }
         }
     }
@@ -560,7 +576,9 @@ impl Walk<'_> {
     fn value(&mut self, node: Node<'_>, source: &str) -> Option<String> {
         let parts = children(node);
         let value = match &parts[..] {
-            [name, equals] if name.kind() == "variable_name" && equals.kind() == "=" => Word::default(),
+            [name, equals] if name.kind() == "variable_name" && equals.kind() == "=" => {
+                Word::default()
+            }
             [name, equals, value] if name.kind() == "variable_name" && equals.kind() == "=" => {
                 self.word(*value, source)
             }
@@ -743,7 +761,9 @@ impl Walk<'_> {
         let names = inner.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let names = names.filter(|name| name.starts_with(|c: char| !c.is_ascii_digit()));
         let numbers = |values: &Vec<String>| {
-            values.iter().all(|value| !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()))
+            values
+                .iter()
+                .all(|value| !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()))
         };
         let known = |name: &str| self.scope.vars.get(name).is_some_and(numbers);
         let plain = |c: char| c.is_ascii_alphanumeric() || "_ +-*/%()<>&|^!?:$".contains(c);
@@ -775,7 +795,6 @@ impl Walk<'_> {
     pub(super) fn arguments(&self, words: &[Word]) -> Vec<Argument> {
         words.iter().flat_map(|word| word.arguments(&self.scope.bases, self.root())).collect()
     }
-
 }
 
 /// The words behind the target of a redirection: the grammar takes them for targets too.

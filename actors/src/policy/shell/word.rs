@@ -105,11 +105,6 @@ impl Word {
         Ok(())
     }
 
-    /// Whether a part of it is quoted or escaped.
-    pub(super) fn is_bare(&self) -> bool {
-        self.items.iter().all(|item| matches!(item, Item::Char(_, false)))
-    }
-
     /// The arguments that it becomes.
     pub(super) fn arguments(&self, bases: &[String], root: &Path) -> Vec<Argument> {
         if let Some(loose) = self.uncertain() {
@@ -118,8 +113,7 @@ impl Word {
         let Some(alternatives) = self.alternatives() else {
             return vec![self.prefix(Certainty::Loose)];
         };
-        let certainty =
-            if alternatives.len() > 1 { Certainty::OneOf } else { Certainty::Exact };
+        let certainty = if alternatives.len() > 1 { Certainty::OneOf } else { Certainty::Exact };
         let mut texts = Vec::new();
         for word in alternatives {
             let Some(words) = braces(word) else {
@@ -189,7 +183,8 @@ impl Word {
 
 /// Whether a value stays one word without quotes.
 fn is_solid(value: &str) -> bool {
-    !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || matches!(c, '*' | '?' | '['))
+    !value.is_empty()
+        && !value.contains(|c: char| c.is_whitespace() || matches!(c, '*' | '?' | '['))
 }
 
 /// Whether `$` followed by this is an expansion.

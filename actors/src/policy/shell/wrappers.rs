@@ -35,7 +35,14 @@ const fn wrapper(
 
 const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "env", takes: "u", flags: "i0", operands: 0, clear: true, assigns: true },
-    Wrapper { name: "sudo", takes: "ugpCTrthDR", flags: "AbEeHiKklnPSsVvN", operands: 0, clear: false, assigns: true },
+    Wrapper {
+        name: "sudo",
+        takes: "ugpCTrthDR",
+        flags: "AbEeHiKklnPSsVvN",
+        operands: 0,
+        clear: false,
+        assigns: true,
+    },
     wrapper("doas", "uC", "nsL", 0, false),
     wrapper("command", "", "p", 0, true),
     wrapper("builtin", "", "", 0, true),
@@ -167,7 +174,11 @@ impl Walk<'_> {
         self.unclear(&format!("`{name}` runs a text at a time of its own"));
         let words: Option<Vec<&str>> = arguments.iter().map(Argument::exact).collect();
         if let Some(words) = words {
-            let text = if name == "eval" { words.join(" ") } else { words.first().copied().unwrap_or("").to_owned() };
+            let text = if name == "eval" {
+                words.join(" ")
+            } else {
+                words.first().copied().unwrap_or("").to_owned()
+            };
             self.program(&text);
         }
     }
@@ -252,9 +263,13 @@ impl Walk<'_> {
 }
 
 fn is_shell(name: &str) -> bool {
-    matches!(name, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh" | "fish" | "csh" | "tcsh")
+    matches!(
+        name,
+        "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh" | "fish" | "csh" | "tcsh"
+    )
 }
 
 fn is_flag(word: &str, flag: char) -> bool {
-    word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.contains(flag))
+    word.strip_prefix('-')
+        .is_some_and(|letters| !letters.starts_with('-') && letters.contains(flag))
 }
