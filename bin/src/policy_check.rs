@@ -7,13 +7,15 @@ use rookery_actors::policy::arguments::arguments_hash;
 use rookery_actors::policy::gate::{Access, CallToJudge};
 use rookery_actors::runtime::system_world;
 use rookery_actors::tool::builtin::builtin_registry;
+use rookery_actors::tool::mcp::policy_name;
 use rookery_messages::approval::Risk;
 use rookery_messages::ids::ConversationId;
 use rookery_messages::settings::Settings;
+use rookery_messages::tool::CallEffects;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::service::{gate, workspace};
+use crate::service::{gate, granted, workspace};
 
 /// What the gate decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -52,8 +54,11 @@ pub fn policy_check(
     };
     let world = system_world();
     let tools = builtin_registry(Arc::clone(&world.clock));
+    let mcp = policy_name(tool, settings.mcp.servers.keys().map(String::as_str));
     let (name, effects) = match tools.resolve(tool) {
         Some((name, tool)) => (name, tool.effects(arguments)),
+        // Its server may say more of it while the service runs; nothing is known of it here.
+        None if granted(settings, agent_settings, &mcp) => (mcp.as_str(), CallEffects::unknown()),
         None => {
             return Ok(PolicyAnswer {
                 decision: Verdict::Blocked,

@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
 
+mod mcp;
+pub use mcp::{FilterMode, McpBundle, McpServerSettings, McpSettings, ToolFilterGroup};
+
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
 pub struct Secret(SecretString);
@@ -85,6 +88,10 @@ pub struct Settings {
     pub runtime_profiles: BTreeMap<String, RuntimeProfile>,
     /// Channels, by platform, then alias.
     pub channels: ChannelSettings,
+    /// Servers of the Model Context Protocol, whose tools agents may be granted.
+    pub mcp: McpSettings,
+    /// Grants of MCP servers' tools, by a name that agents refer to.
+    pub mcp_bundles: BTreeMap<String, McpBundle>,
 }
 
 impl Default for Settings {
@@ -102,6 +109,8 @@ impl Default for Settings {
             risk_profiles: BTreeMap::new(),
             runtime_profiles: BTreeMap::new(),
             channels: ChannelSettings::default(),
+            mcp: McpSettings::default(),
+            mcp_bundles: BTreeMap::new(),
         }
     }
 }
@@ -325,6 +334,12 @@ pub struct AgentSettings {
     /// Where approvals of turns without a way to ask go: `admin`.
     #[serde(default)]
     pub approval_route: Option<String>,
+    /// The bundles of MCP tools it is granted. None: no MCP tools.
+    #[serde(default)]
+    pub mcp_bundles: Vec<String>,
+    /// Which of the granted MCP tools a turn is shown. None: all. They hide; they never grant.
+    #[serde(default)]
+    pub tool_filter_groups: Vec<ToolFilterGroup>,
 }
 
 /// How much an agent may do by itself.

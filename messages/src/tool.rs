@@ -51,6 +51,14 @@ pub mod text {
     pub const BLOCKED_PREFIX: &str = "blocked by policy: ";
     /// What stands before the name of a tool that isn't there.
     pub const UNKNOWN_TOOL_PREFIX: &str = "Unknown tool: ";
+    /// What stands after the name of a tool that has to be activated first.
+    pub const NOT_ACTIVE_SUFFIX: &str =
+        " is not active in this turn; find it with `tool_search` first";
+    /// What stands before the names of tools that a search made callable.
+    pub const ACTIVATED_PREFIX: &str = "Activated: ";
+    /// What stands before the list of tools that are announced by name only.
+    pub const DEFERRED_TOOLS: &str = "More tools are available by name only. To use one, first call `tool_search` with keywords, or with \
+         `select:` and exact names; it becomes callable and stays so for the rest of the turn:";
     /// What stands before the complaint about unreadable arguments.
     pub const INVALID_ARGUMENTS_PREFIX: &str =
         "the call was not run, its arguments are not valid: ";

@@ -64,6 +64,8 @@ enum Source {
     Group(String, Needs),
     /// Something the tree doesn't show.
     Check(Check),
+    /// The same, without a say.
+    Shown(Check),
 }
 
 /// Knows the components. Built once at the start.
@@ -96,6 +98,13 @@ impl Health {
     #[must_use]
     pub fn check(mut self, name: impl Into<String>, check: Check) -> Self {
         self.sources.push((name.into(), Source::Check(check)));
+        self
+    }
+
+    /// As [`Health::check`], but only shown: the service is ready without it.
+    #[must_use]
+    pub fn shown(mut self, name: impl Into<String>, check: Check) -> Self {
+        self.sources.push((name.into(), Source::Shown(check)));
         self
     }
 
@@ -132,6 +141,9 @@ impl Health {
                     let reason = check().err();
                     answer.ready &= reason.is_none();
                     answer.components.push(component(name.clone(), reason));
+                }
+                Source::Shown(check) => {
+                    answer.components.push(component(name.clone(), check().err()));
                 }
             }
         }

@@ -8,6 +8,7 @@
 //! | `…/observer` | metrics, log, subscribers | parks |
 //! | `…/recorder` | crashes, operators' deeds | parks |
 //! | `…/providers/<profile>` | places, cooldown of one profile | parks |
+//! | `…/toolbox/mcp/<server>` | one MCP connection | parks |
 //! | `…/channels/<id>/{sender,intake}` | one channel | parks |
 //! | `…/sessions` | the router, and below it the conversations | parks |
 //! | `…/gateway` | HTTP, WebSocket, admin | parks |
@@ -23,6 +24,7 @@ use rookery_actors::observe::{ObserverActor, ObserverArgs, Recorder, RecorderMsg
 use rookery_actors::runtime::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
 use rookery_actors::session::{RouterActor, RouterArgs};
 use rookery_actors::store::{OpenStore, StoreActor, StoreClient};
+use rookery_actors::tool::mcp::{McpActor, McpArgs, McpMsg};
 use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::channel::{IntakeMsg, SenderMsg};
 use rookery_messages::child::{ChildPolicy, Exhausted, Intensity, Strategy};
@@ -45,6 +47,8 @@ pub struct Cells {
     pub recorder: Arc<AddressCell<RecorderMsg>>,
     /// Provider profiles.
     pub providers: BTreeMap<String, Arc<AddressCell<ProviderMsg>>>,
+    /// MCP servers.
+    pub mcp: BTreeMap<String, Arc<AddressCell<McpMsg>>>,
     /// Channels' intakes.
     pub intakes: BTreeMap<ChannelId, Arc<AddressCell<IntakeMsg>>>,
     /// Channels' senders.
@@ -56,9 +60,10 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// For these profiles and channels.
+    /// For these profiles, MCP servers and channels.
     pub fn new<'a>(
         profiles: impl IntoIterator<Item = &'a str>,
+        servers: impl IntoIterator<Item = &'a str>,
         channels: impl IntoIterator<Item = &'a ChannelId> + Clone,
     ) -> Self {
         Self {
@@ -66,6 +71,7 @@ impl Cells {
             observer: AddressCell::new(),
             recorder: AddressCell::new(),
             providers: profiles.into_iter().map(|p| (p.to_owned(), AddressCell::new())).collect(),
+            mcp: servers.into_iter().map(|s| (s.to_owned(), AddressCell::new())).collect(),
             intakes: channels
                 .clone()
                 .into_iter()
@@ -104,6 +110,8 @@ pub struct ServicePlan {
     pub observer: ObserverArgs,
     /// Provider profiles.
     pub providers: Vec<ProviderArgs>,
+    /// MCP servers.
+    pub mcp: Vec<McpArgs>,
     /// Channels.
     pub channels: Vec<ChannelPlan>,
     /// Conversations.
@@ -157,6 +165,7 @@ fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         move || plan.gateway.clone()
     });
     let (providers_plan, providers_log) = (Arc::clone(plan), Arc::clone(log));
+    let (toolbox_plan, toolbox_log) = (Arc::clone(plan), Arc::clone(log));
     let (channels_plan, channels_log) = (Arc::clone(plan), Arc::clone(log));
     SupervisorSpec::new(Strategy::OneForOne)
         .log_stops(Arc::clone(log))
@@ -164,6 +173,9 @@ fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         .child(parking(5), recorder)
         .supervisor(parking(5), SpawnSpec::new("providers"), move || {
             providers(&providers_plan, &providers_log)
+        })
+        .supervisor(parking(5), SpawnSpec::new("toolbox/mcp"), move || {
+            toolbox(&toolbox_plan, &toolbox_log)
         })
         .supervisor(parking(5), SpawnSpec::new("channels"), move || {
             channels(&channels_plan, &channels_log)
@@ -179,6 +191,17 @@ fn providers(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         let args = args.clone();
         let name = args.name.clone();
         spec.child(patient(2), starter::<ProviderActor>(&name, 4_096, cell, move || args.clone()))
+    })
+}
+
+/// Stopped after the conversations, whose tools run on them.
+fn toolbox(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
+    let empty = SupervisorSpec::new(Strategy::OneForOne).log_stops(Arc::clone(log));
+    plan.mcp.iter().fold(empty, |spec, args| {
+        let name = args.link.server().to_owned();
+        let Some(cell) = plan.cells.mcp.get(&name) else { return spec };
+        let args = args.clone();
+        spec.child(patient(5), starter::<McpActor>(&name, 256, cell, move || args.clone()))
     })
 }
 

@@ -24,6 +24,7 @@ pub mod db;
 pub mod ending;
 pub mod gate;
 pub mod level;
+pub mod mcp;
 pub mod model;
 pub mod once;
 pub mod peer;

@@ -29,6 +29,7 @@ use rookery_messages::turn::Outcome;
 use super::feed::ObservationFeed;
 use super::handle::ObserverHandle;
 use crate::runtime::Directory;
+use crate::tool::mcp::{Link, Status};
 
 /// Most names of one kind that become labels.
 const NAMES: usize = 512;
@@ -60,6 +61,8 @@ pub struct Sources {
     pub feed: Arc<ObservationFeed>,
     /// Panics of sinks; the same as the observer actor's.
     pub panics: Arc<AtomicU64>,
+    /// MCP servers.
+    pub mcp: Vec<Arc<Link>>,
 }
 
 /// The registry and its observer.
@@ -279,7 +282,7 @@ impl fmt::Debug for Live {
 
 impl Collector for Live {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Sources { directory, observer, feed, panics } = &self.0;
+        let Sources { directory, observer, feed, panics, mcp } = &self.0;
         let mut kinds: Vec<_> = directory.counts().into_iter().collect();
         kinds.sort_unstable();
         let kind = MetricType::Gauge;
@@ -300,6 +303,16 @@ impl Collector for Live {
         let mut family = encoder.encode_descriptor("observations_lost", help, None, kind)?;
         for (place, lost) in [("observer", observer.lost()), ("subscriber", feed.lost())] {
             ConstCounter::new(lost).encode(family.encode_family(&[("at", place)])?)?;
+        }
+        let (help, kind) = ("MCP servers by state", MetricType::Gauge);
+        let mut family = encoder.encode_descriptor("mcp_server_state", help, None, kind)?;
+        for link in mcp {
+            let now = link.status();
+            for state in Status::WORDS {
+                let gauge = ConstGauge::new(i64::from(state == now.as_str()));
+                let labels = [("server", link.server()), ("state", state)];
+                gauge.encode(family.encode_family(&labels)?)?;
+            }
         }
         let help = "Panics of observation sinks";
         let kind = MetricType::Counter;

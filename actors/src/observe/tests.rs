@@ -164,7 +164,7 @@ fn metrics(directory: Arc<Directory>, observer: ObserverHandle) -> Arc<Metrics> 
         tools: names(&["time"]),
     };
     let (feed, panics) = (ObservationFeed::new(), Arc::default());
-    Metrics::new(known, Sources { directory, observer, feed, panics })
+    Metrics::new(known, Sources { directory, observer, feed, panics, mcp: Vec::new() })
 }
 
 fn line<'a>(text: &'a str, name: &str) -> &'a str {

@@ -118,6 +118,7 @@ impl Rig {
                 max_attempts: 2,
             }]),
             tools: Arc::new(tools),
+            mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
             runtime,
             system_prompt: "You are Rookery.".into(),

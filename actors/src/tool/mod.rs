@@ -3,6 +3,7 @@
 mod actor;
 pub mod builtin;
 pub mod collector;
+pub mod mcp;
 pub mod process;
 pub mod registry;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use rookery_messages::tool::ProcessRecord;
 use rustix::process::{Pid, Signal};
 use tokio::time::Instant;
 
-pub use group::{Launch, ProcessGroup, StartError};
+pub use group::{Launch, Pipes, ProcessGroup, StartError};
 use scan::{Mark, Member};
 
 /// The variable that marks every process a call starts, with the call's id as its value.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use rookery_messages::tool::{Tool, ToolSpec};
 
+use super::mcp::SEPARATOR;
+
 /// Longest name that model providers accept.
 const MAX_NAME_CHARS: usize = 64;
 
@@ -53,13 +55,25 @@ impl Registry {
     }
 
     /// The tool a model means, with its own spelling of the name: exactly this name, else the only one
-    /// that differs in case alone (V-F27). Policy is asked about the name returned here (V-D17).
+    /// that differs in case alone (V-F27), else the only server's tool that is called so without its
+    /// server (V-D15). Policy is asked about the name returned here (V-D17).
     pub fn resolve(&self, name: &str) -> Option<(&str, &Arc<dyn Tool>)> {
         if let Some((own, tool)) = self.tools.get_key_value(name) {
             return Some((own, tool));
         }
         let mut alike = self.tools.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
         match (alike.next(), alike.next()) {
+            (Some((own, tool)), None) => return Some((own, tool)),
+            (Some(_), Some(_)) => return None,
+            (None, _) => {}
+        }
+        let short = |own: &'_ str, tool: &dyn Tool| {
+            let rest =
+                own.strip_prefix(tool.provider()).and_then(|own| own.strip_prefix(SEPARATOR));
+            rest == Some(name)
+        };
+        let mut called = self.tools.iter().filter(|(own, tool)| short(own, &***tool));
+        match (called.next(), called.next()) {
             (Some((own, tool)), None) => Some((own, tool)),
             _ => None,
         }
@@ -109,6 +123,27 @@ mod tests {
         }
     }
 
+    struct Served(&'static str, Arc<ToolSpec>);
+
+    impl Tool for Served {
+        fn spec(&self) -> Arc<ToolSpec> {
+            Arc::clone(&self.1)
+        }
+        fn provider(&self) -> &str {
+            self.0
+        }
+        fn effects(&self, _: &Map<String, Value>) -> CallEffects {
+            CallEffects::unknown()
+        }
+        fn execute<'a>(
+            &'a self,
+            _: &'a Map<String, Value>,
+            _: &'a ToolContext,
+        ) -> BoxFuture<'a, ToolResult> {
+            Box::pin(async { ToolResult::ok("") })
+        }
+    }
+
     fn registry(names: &[&str]) -> Registry {
         let mut registry = Registry::new();
         for name in names {
@@ -127,6 +162,22 @@ mod tests {
         assert_eq!(own("write"), Some("write".to_owned()));
         assert_eq!(own("WRITE"), None);
         assert_eq!(own("rea"), None);
+    }
+
+    // V-D15
+    #[test]
+    fn a_servers_tool_may_be_called_without_its_server_unless_that_is_ambiguous() {
+        let mut registry = registry(&["time"]);
+        for (provider, name) in [("a", "a__x"), ("b", "b__y"), ("a", "a__y"), ("a", "a__time")] {
+            let spec = Named::tool(name).spec();
+            registry.insert(Arc::new(Served(provider, spec))).unwrap();
+        }
+        let own = |name: &str| registry.resolve(name).map(|(own, _)| own.to_owned());
+        assert_eq!(own("x"), Some("a__x".to_owned()));
+        assert_eq!(own("y"), None);
+        assert_eq!(own("time"), Some("time".to_owned()));
+        assert_eq!(own("_x"), None);
+        assert_eq!(own("z"), None);
     }
 
     // T4

@@ -10,13 +10,14 @@ use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::StoreError;
-use rookery_messages::tool::{ProcessLedger, ProcessRecord, ToolSpec};
+use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::mcp::McpGrant;
 use crate::tool::registry::Registry;
 
 /// One agent, resolved.
@@ -26,8 +27,10 @@ pub struct AgentBundle {
     pub name: AgentName,
     /// The provider profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
-    /// Its tools.
+    /// Its built-in tools.
     pub tools: Arc<Registry>,
+    /// The MCP tools it is granted.
+    pub mcp: Arc<McpGrant>,
     /// What they may do.
     pub gate: Gate,
     /// How its turns run.
@@ -36,13 +39,6 @@ pub struct AgentBundle {
     pub system_prompt: String,
     /// Where approvals of turns without a way to ask go.
     pub approval_route: Option<String>,
-}
-
-impl AgentBundle {
-    /// What the model is shown: admitted tools only, in a stable order, schemas shared (T4, T5).
-    pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
-        self.tools.specs(|name| self.gate.admits(name))
-    }
 }
 
 /// What a turn has to know of its channel.

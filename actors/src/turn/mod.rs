@@ -6,9 +6,11 @@ pub mod machine;
 mod prepare;
 pub mod recover;
 mod relay;
+mod tools;
 pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
 pub use bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 pub use prepare::Judge;
 pub use relay::remainder;
+pub use tools::TurnTools;

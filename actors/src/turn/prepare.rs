@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::bundle::{AgentBundle, ChannelFacts, TurnDeps};
 use super::machine::{settle, unusable};
+use super::tools::TurnTools;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::{arguments_hash, canonical_arguments};
 use crate::policy::gate::{Access, CallToJudge};
@@ -30,6 +31,8 @@ pub struct Judge {
     pub deps: Arc<TurnDeps>,
     /// The agent.
     pub bundle: Arc<AgentBundle>,
+    /// Its tools in this model step.
+    pub tools: Arc<TurnTools>,
     /// The channel.
     pub channel: ChannelFacts,
     /// The turn.
@@ -51,6 +54,7 @@ pub struct Judge {
 impl Judge {
     /// Judges the calls of one response, in order.
     pub async fn judge(&self, calls: Vec<ToolCall>, finish: &FinishReason) -> Vec<JudgedCall> {
+        self.tools.settled(&calls).await;
         let mut seen: HashMap<(String, String), usize> = HashMap::new();
         let mut judged = Vec::with_capacity(calls.len());
         let last = calls.len().saturating_sub(1);
@@ -75,12 +79,11 @@ impl Judge {
             effects: Effects::Once,
             verdict: Verdict::Filled(SlotOutcome::unrun(state, output)),
         };
-        let Some((name, tool)) = self.bundle.tools.resolve(&call.name) else {
-            let output = format!("{}{}", text::UNKNOWN_TOOL_PREFIX, call.name);
+        let Some((name, tool)) = self.tools.resolve(&call.name) else {
+            let output = self.tools.unknown(&call.name);
             let name = call.name.clone();
             return filled(call, name, CallState::Failed, output);
         };
-        let name = name.to_owned();
         if cut {
             return filled(call, name, CallState::Failed, CUT_CALL.to_owned());
         }

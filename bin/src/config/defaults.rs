@@ -87,6 +87,8 @@ fn fill_agents(settings: &mut Settings) {
                 channels: Vec::new(),
                 system_prompt: None,
                 approval_route: None,
+                mcp_bundles: Vec::new(),
+                tool_filter_groups: Vec::new(),
             },
         );
     }

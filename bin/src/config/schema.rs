@@ -202,6 +202,18 @@ fn collect_rows(prefix: &str, shape: &Shape, rows: &mut Vec<KeyRow>) {
 }
 
 fn collect_field(name: String, field: &Field, rows: &mut Vec<KeyRow>) {
+    if let Shape::Map(inner) = &field.shape
+        && matches!(**inner, Shape::Text | Shape::Secret)
+    {
+        rows.push(KeyRow {
+            name: format!("{name}.<name>"),
+            kind: inner.kind(),
+            default: None,
+            required: false,
+            meaning: field.meaning.clone(),
+        });
+        return;
+    }
     let nested = match &field.shape {
         Shape::Table(_) | Shape::Map(_) => true,
         Shape::List(inner) => matches!(**inner, Shape::Table(_)),

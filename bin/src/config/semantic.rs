@@ -1,6 +1,7 @@
 //! What belongs together: references, ranges, addresses, folders. Each error says key, fault, remedy.
 
 mod channels;
+mod mcp;
 mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     check_providers(settings, &mut found);
     check_agents(settings, &mut found);
     channels::check(settings, &mut found);
+    mcp::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors
 }
@@ -48,6 +50,7 @@ fn check_names(settings: &Settings, found: &mut Findings<'_>) {
         ("agents", settings.agents.keys().collect()),
         ("risk_profiles", settings.risk_profiles.keys().collect()),
         ("runtime_profiles", settings.runtime_profiles.keys().collect()),
+        ("mcp_bundles", settings.mcp_bundles.keys().collect()),
     ];
     let plain = |name: &str| {
         (1..=64).contains(&name.len())

@@ -417,7 +417,9 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
         Value::Table(table) => {
             for (name, below) in table {
                 let name = match prefix {
-                    "providers" | "agents" | "risk_profiles" | "runtime_profiles" => "<name>",
+                    "providers" | "agents" | "risk_profiles" | "runtime_profiles"
+                    | "mcp.servers" | "mcp_bundles" => "<name>",
+                    _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
                     "channels.webhook" => "<alias>",
                     _ => name,
                 };

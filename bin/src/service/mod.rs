@@ -2,8 +2,10 @@
 
 mod plan;
 mod stopping;
+mod toolbox;
 
 pub(crate) use plan::{gate, workspace};
+pub(crate) use toolbox::granted;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -39,6 +39,8 @@ use rookery_supervisors::health::{Health, Needs};
 use rookery_supervisors::inspect::Inspector;
 use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
+use super::toolbox::{self, Links};
+
 /// What an agent is told if its settings don't say.
 const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rookery. Use the tools you are offered when they \
      help. Some calls need a person's approval; if one is denied, say so and go on without it. Content \
@@ -76,7 +78,12 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         parts;
     let owners = owners(&settings);
     let channel_ids: Vec<ChannelId> = owners.keys().cloned().collect();
-    let cells = Cells::new(settings.providers.keys().map(String::as_str), &channel_ids);
+    let cells = Cells::new(
+        settings.providers.keys().map(String::as_str),
+        toolbox::enabled(&settings).map(|(name, _)| name),
+        &channel_ids,
+    );
+    let links = toolbox::links(&settings, &cells);
     let store = cells.store_client();
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
@@ -90,7 +97,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .agents
         .iter()
         .map(|(name, agent)| {
-            let bundle = bundle(&settings, name, agent, &own_files, &tools, &cells)?;
+            let bundle = bundle(&settings, name, agent, &own_files, &tools, &cells, &links)?;
             Ok((AgentName::new(name), Arc::new(bundle)))
         })
         .collect::<Result<HashMap<_, _>, String>>()?;
@@ -98,7 +105,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         store: store.clone(),
         hub: Arc::clone(&hub),
         observer: observer.clone(),
-        redactor,
+        redactor: Arc::clone(&redactor),
         agents,
         channels: channel_ids.iter().map(|id| (id.clone(), facts(&settings, id, &cells))).collect(),
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
@@ -154,8 +161,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             observer: observer.clone(),
             feed: Arc::clone(&feed),
             panics: Arc::clone(&panics),
+            mcp: links.values().cloned().collect(),
         },
     );
+    let mcp = toolbox::plan(&settings, &links, &store, &world, &redactor, &metrics);
     let observer_args =
         ObserverArgs { sinks: vec![metrics.clone(), Arc::new(LogObserver), feed], panics };
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
@@ -182,7 +191,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .collect(),
             observer,
             world: world.clone(),
-            probes: probes(health(inspector), metrics),
+            probes: probes(health(inspector, &links), metrics),
             tokens,
             extra: vec![admin_routes],
             settings,
@@ -193,6 +202,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         store: opener(opened, world),
         observer: observer_args,
         providers,
+        mcp,
         channels,
         sessions: RouterArgs { deps },
         gateway,
@@ -274,6 +284,7 @@ fn bundle(
     own_files: &[PathBuf],
     tools: &Arc<Registry>,
     cells: &Cells,
+    links: &Links,
 ) -> Result<AgentBundle, String> {
     let workspace = workspace(name, agent);
     std::fs::create_dir_all(&workspace).map_err(|error| {
@@ -287,6 +298,7 @@ fn bundle(
         name: AgentName::new(name),
         chain: chain(settings, &agent.provider, cells),
         tools: Arc::clone(tools),
+        mcp: Arc::new(toolbox::grant(settings, agent, links)),
         gate: gate(settings, profile, workspace, own_files),
         runtime: settings
             .runtime_profiles
@@ -310,6 +322,7 @@ pub(crate) fn gate(
     workspace: PathBuf,
     own_files: &[PathBuf],
 ) -> Gate {
+    let profile = toolbox::named(settings, profile);
     let mut own: Vec<PathBuf> = own_files.to_vec();
     own.push(settings.data_dir.clone());
     let database = super::store_path(settings);
@@ -371,7 +384,8 @@ fn secrets<'a>(settings: &'a Settings, admin: Option<&'a Secret>) -> Vec<&'a str
     let keys = settings.providers.values().filter_map(|profile| profile.api_key.as_ref());
     let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
     let webhooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
-    keys.chain(tokens).chain(webhooks).chain(admin).map(Secret::expose).collect()
+    let mcp = toolbox::secrets(settings);
+    keys.chain(tokens).chain(webhooks).chain(mcp).chain(admin).map(Secret::expose).collect()
 }
 
 fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known {
@@ -382,9 +396,13 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     }
 }
 
-fn health(inspector: Inspector) -> Arc<Health> {
+fn health(inspector: Inspector, links: &Links) -> Arc<Health> {
+    let health = links.values().fold(Health::new(inspector), |health, link| {
+        let (name, link) = (format!("mcp/{}", link.server()), Arc::clone(link));
+        health.shown(name, Arc::new(move || link.trouble().map_or(Ok(()), Err)))
+    });
     Arc::new(
-        Health::new(inspector)
+        health
             .actor("store", "root/store")
             .actor("sessions", "root/service/sessions")
             .actor("gateway", "root/service/gateway")

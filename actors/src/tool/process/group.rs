@@ -13,7 +13,7 @@ use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 use rustix::process::{Pid, Signal as Kill, WaitId, WaitIdOptions, WaitOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_ticks};
@@ -21,6 +21,8 @@ use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_t
 /// Waits for a line, then becomes the command. If we die first the pipe closes and nothing is run, so
 /// that no command acts unrecorded (A129).
 const GATE: &str = r#"read -r _ && exec "$@" </dev/null"#;
+/// The same for a program that is spoken to: `read` takes no byte beyond its line from a pipe (POSIX).
+const OPEN_GATE: &str = r#"read -r _ && exec "$@""#;
 
 /// What to start.
 pub struct Launch {
@@ -72,6 +74,16 @@ impl Drop for KillOnDrop {
     }
 }
 
+/// A program's ends of its pipes.
+pub struct Pipes {
+    /// What it reads.
+    pub input: ChildStdin,
+    /// What it writes.
+    pub output: ChildStdout,
+    /// What it complains.
+    pub errors: ChildStderr,
+}
+
 /// A group that waits at its gate. Nothing of the command ran yet.
 struct Waiting {
     group: ProcessGroup,
@@ -84,7 +96,10 @@ impl ProcessGroup {
     pub async fn start(launch: Launch) -> Result<(Self, pipe::Receiver), StartError> {
         let (output, writer) = io::pipe()?;
         let output = pipe::Receiver::from_owned_fd(output.into())?;
-        let Waiting { group, mut gate } = Self::spawn(&launch, writer)?;
+        let Waiting { group, mut gate } = Self::spawn(&launch, GATE, |command| {
+            command.stdout(Stdio::from(writer.try_clone()?)).stderr(Stdio::from(writer));
+            Ok(())
+        })?;
         // A failure from here on drops the group, which kills it at its gate.
         group.ledger.started(group.record.clone()).await?;
         // The leader can only be gone if somebody killed it; its exit tells.
@@ -92,10 +107,41 @@ impl ProcessGroup {
         Ok((group, output))
     }
 
-    fn spawn(launch: &Launch, writer: io::PipeWriter) -> io::Result<Waiting> {
+    /// As [`ProcessGroup::start`], for a program that is spoken to over its standard input and output.
+    pub async fn start_spoken(launch: Launch) -> Result<(Self, Pipes), StartError> {
+        let Waiting { mut group, gate: mut input } = Self::spawn(&launch, OPEN_GATE, |command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            Ok(())
+        })?;
+        group.ledger.started(group.record.clone()).await?;
+        let pipes = (group.child.stdout.take(), group.child.stderr.take());
+        let (Some(output), Some(errors)) = pipes else {
+            return Err(io::Error::other("its pipes are gone").into());
+        };
+        // The leader can only be gone if somebody killed it; its exit tells.
+        let _ = input.write_all(b"\n").await;
+        Ok((group, Pipes { input, output, errors }))
+    }
+
+    /// How the leader ended, if it has; it is not reaped by that.
+    pub fn leader_end(&self) -> Option<String> {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = rustix::process::waitid(WaitId::Pid(self.guard.group), look).ok()??;
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("ended by signal {signal}"),
+            (None, None) => "ended in an unknown way".to_owned(),
+        })
+    }
+
+    fn spawn(
+        launch: &Launch,
+        gate: &str,
+        wire: impl FnOnce(&mut Command) -> io::Result<()>,
+    ) -> io::Result<Waiting> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", GATE, "sh"])
+            .args(["-c", gate, "sh"])
             .args(&launch.argv)
             .env_clear()
             .envs(launch.environment.iter().map(|(name, value)| (name, value)))
@@ -103,10 +149,9 @@ impl ProcessGroup {
             // By the handle that was judged: a path could lead elsewhere by now.
             .current_dir(format!("/proc/self/fd/{}", launch.folder.as_raw_fd()))
             .stdin(Stdio::piped())
-            .stdout(Stdio::from(writer.try_clone()?))
-            .stderr(Stdio::from(writer))
             .process_group(0)
             .kill_on_drop(true);
+        wire(&mut command)?;
         // Listened to before there is anything to hear.
         let child_ended = signal(SignalKind::child())?;
         let mut child = command.spawn()?;

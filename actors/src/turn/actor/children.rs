@@ -10,8 +10,9 @@ impl Turn {
         tools: bool,
     ) -> Result<(), ActorError> {
         let bundle = Arc::clone(&self.judge.bundle);
+        self.judge.tools.advance();
         let fitted = window(
-            &bundle.system_prompt,
+            &self.judge.tools.system_prompt(),
             self.machine.history(),
             bundle.runtime.max_context_tokens,
             self.claim.history_cut,
@@ -34,7 +35,7 @@ impl Turn {
         if changes > 0 {
             self.voice.observe(|scope| Observation::Repaired { scope, changes });
         }
-        let specs = if tools { bundle.specs() } else { Vec::new() };
+        let specs = if tools { self.judge.tools.specs() } else { Vec::new() };
         self.shown = Arc::default();
         self.seen_bytes = 0;
         let report = reserve(ctx)?;
@@ -82,7 +83,9 @@ impl Turn {
         // T14: at once only if it may be, there are several, and none had to be asked about.
         let runnable = plan.calls.iter().filter(|call| call.authority.is_some()).count();
         let asked = plan.calls.iter().any(RoundCall::was_asked);
-        let parallel = runtime.parallel_tools && runnable > 1 && !asked;
+        // V-I1: what a search makes live is there for the calls after it.
+        let searches = plan.calls.iter().any(|call| call.tool == SEARCH_TOOL);
+        let parallel = runtime.parallel_tools && runnable > 1 && !asked && !searches;
         let capacity = plan.calls.len() * 3 + 16;
         let slots = plan.calls.into_iter().map(|call| self.planned(call, grace)).collect();
         let args = BatchArgs {
@@ -140,7 +143,7 @@ impl Turn {
             return blocked("the call has no authority to run".to_owned());
         };
         let (Some((_, tool)), Arguments::Object(arguments)) =
-            (self.judge.bundle.tools.resolve(name), &call.arguments)
+            (self.judge.tools.resolve(name), &call.arguments)
         else {
             return blocked(format!("tool {name} is not available"));
         };
@@ -158,7 +161,7 @@ impl Turn {
         }
         let voice = self.voice.clone();
         SlotPlan::Run(Box::new(RunnableCall {
-            tool: Arc::clone(tool),
+            tool,
             arguments: arguments.clone(),
             effects: effects.effects,
             context: ToolContext {

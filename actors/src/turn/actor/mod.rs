@@ -32,6 +32,7 @@ use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
 use super::prepare::Judge;
 use super::recover::resume;
 use super::relay::remainder;
+use super::tools::TurnTools;
 use super::window::window;
 use crate::approval::{ApprovalActor, ApprovalArgs};
 use crate::model::{ModelActor, ModelArgs, wire_check};
@@ -40,6 +41,7 @@ use crate::policy::arguments::arguments_hash;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::commit_patiently;
 use crate::tool::collector::{BatchActor, BatchArgs};
+use crate::tool::mcp::SEARCH_TOOL;
 
 /// Pause before a commit that failed for a passing reason is sent again.
 const COMMIT_PAUSE: Duration = Duration::from_secs(1);
@@ -109,9 +111,11 @@ impl Supervised for TurnActor {
         };
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
+        let tools = TurnTools::new(Arc::clone(&bundle), &claim.text, &claim.journal);
         let judge = Judge {
             deps,
             bundle,
+            tools,
             channel,
             turn: record.id,
             conversation_id: record.conversation_id,

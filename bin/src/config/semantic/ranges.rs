@@ -38,6 +38,11 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
     }
+    for (name, server) in &settings.mcp.servers {
+        let path = |key| ["mcp", "servers", name.as_str(), key];
+        range(&path("connect_timeout_secs"), server.connect_timeout_secs, 1..=3_600);
+        range(&path("call_timeout_secs"), server.call_timeout_secs, 1..=86_400);
+    }
     for (alias, webhook) in &settings.channels.webhook {
         let path = ["channels", "webhook", alias.as_str(), "queue_limit"];
         range(&path, webhook.queue_limit.into(), 1..=1_000_000);
