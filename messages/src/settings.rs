@@ -415,7 +415,8 @@ pub struct RiskProfile {
     pub auto_approve: Vec<String>,
     /// Calls of these tools always ask, whatever else admits them.
     pub always_ask: Vec<String>,
-    /// Only these shell commands, by first word; `*` is any.
+    /// Only these shell commands, by first word; `*` is any. The list admits, it approves nothing: the risk
+    /// of each command decides as for any tool, and reading commands don't ask. Absent: any command.
     pub allowed_commands: Option<Vec<String>>,
     /// Paths no tool may touch, beside our own configuration and data.
     pub forbidden_paths: Vec<PathBuf>,

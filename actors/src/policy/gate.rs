@@ -148,19 +148,16 @@ impl Gate {
             Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
             None => None,
         };
-        if self.profile.level == AutonomyLevel::Readonly && *risk > Risk::Low {
-            let what = match call.effects.effects {
-                Effects::ReadOnly => "reaches out",
-                Effects::Idempotent | Effects::Once => "changes things",
-            };
+        if let Some(verdict) = &verdict {
+            *risk = verdict.risk();
+        }
+        let changes = call.effects.effects != Effects::ReadOnly;
+        if self.profile.level == AutonomyLevel::Readonly && (changes || *risk > Risk::Low) {
+            let what = if changes { "changes things" } else { "reaches out" };
             return Err(format!(
                 "tool `{}` {what}, and the risk profile's `level` is readonly",
                 call.tool
             ));
-        }
-        if matches!(verdict, Some(CommandVerdict::Listed)) {
-            // The operator named this program, so that it is no longer an unknown.
-            *risk = (*risk).min(Risk::Medium);
         }
         self.ask_or_run(call, *risk, verdict)
     }
@@ -184,16 +181,17 @@ impl Gate {
         });
         let reason = match verdict {
             _ if always => Some(format!("tool `{tool}` is in `always_ask`")),
-            // What admits it otherwise knows nothing of what the model has read.
-            Some(CommandVerdict::Listed) | None if taint.is_some() => taint,
-            Some(CommandVerdict::Listed) => None,
             Some(CommandVerdict::Asks(why)) => Some(why),
-            Some(CommandVerdict::Unrestricted) if full => None,
-            Some(CommandVerdict::Unrestricted) => Some(
-                "shell commands ask unless they are plain and in `allowed_commands`".to_owned(),
-            ),
-            None if full || risk == Risk::Low => None,
-            None if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::Unrestricted(_)) => None,
+            // What admits it otherwise knows nothing of what the model has read.
+            Some(CommandVerdict::ByRisk(..)) if risk > Risk::Low && taint.is_some() => taint,
+            None if taint.is_some() => taint,
+            _ if full || risk == Risk::Low => None,
+            _ if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::ByRisk(risk, why)) => Some(format!(
+                "{why}: {} risk, and the risk profile's `level` is supervised",
+                risk.as_str()
+            )),
             None => Some(format!(
                 "tool `{tool}` is of {} risk, and the risk profile's `level` is supervised",
                 risk.as_str()

@@ -316,14 +316,20 @@ fn an_address_that_is_closed_is_blocked_at_every_level() {
     }
 }
 
-// V-M14, V-M15, A089, A091, A092
+// V-M10, V-M12, V-M13, V-M14, V-M15, A089, A091, A092
 #[test]
 fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
     use AutonomyLevel::{Full, Readonly, Supervised};
-    let cases: [(AutonomyLevel, Option<&[&str]>, &str, &str); 30] = [
-        (Supervised, None, "ls", "asks"),
-        (Supervised, None, "ls; id", "asks"),
+    let cases: [(AutonomyLevel, Option<&[&str]>, &str, &str); 44] = [
+        (Supervised, None, "ls", "allowed"),
+        (Supervised, None, "ls; id", "allowed"),
+        (Supervised, None, "touch x", "asks"),
+        (Supervised, None, "git reset", "asks"),
+        (Supervised, None, "mytool", "asks"),
         (Full, None, "ls; id", "allowed"),
+        (Full, None, "touch x", "allowed"),
+        (Full, None, "git reset", "allowed"),
+        (Full, None, "mytool $X", "allowed"),
         (Readonly, None, "ls", "blocked"),
         (Supervised, Some(&["ls"]), "ls -la", "allowed"),
         (Full, Some(&["ls"]), "ls -la", "allowed"),
@@ -332,23 +338,31 @@ fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
         (Full, Some(&["ls"]), "id", "blocked"),
         (Supervised, Some(&["ls"]), "/tmp/ls", "blocked"),
         (Supervised, Some(&["ls"]), "./ls", "blocked"),
-        (Supervised, Some(&["ls"]), "ls | sh", "asks"),
-        (Supervised, Some(&["ls"]), "ls $(id)", "asks"),
+        (Supervised, Some(&["ls"]), "ls | sh", "blocked"),
+        (Supervised, Some(&["ls"]), "ls $(id)", "blocked"),
         (Supervised, Some(&["ls"]), "ls\u{200b}", "asks"),
-        (Full, Some(&["ls"]), "ls; id", "asks"),
+        (Full, Some(&["ls"]), "ls; id", "blocked"),
+        (Full, Some(&["ls"]), "$X", "asks"),
         (Readonly, Some(&["ls"]), "ls; id", "blocked"),
         (Supervised, Some(&[]), "ls", "blocked"),
         (Full, Some(&[]), "ls; id", "blocked"),
-        (Supervised, Some(&["*"]), "date", "allowed"),
-        (Supervised, Some(&["*"]), "date; id", "asks"),
-        (Supervised, Some(&["*"]), "sh -c id", "asks"),
-        (Supervised, Some(&["*", "sh"]), "sh -c id", "allowed"),
+        (Supervised, Some(&["*"]), "date; id", "allowed"),
+        (Supervised, Some(&["*"]), "sh -c id", "allowed"),
+        (Supervised, Some(&["*"]), "\"rm\" -rf x", "asks"),
+        (Supervised, Some(&["*"]), "'curl' https://example.com", "asks"),
+        (Supervised, Some(&["curl"]), "curl https://example.com", "asks"),
+        (Full, Some(&["curl"]), "curl https://example.com", "allowed"),
+        (Supervised, Some(&["mytool"]), "mytool", "asks"),
+        (Full, Some(&["mytool"]), "mytool", "allowed"),
         (Full, Some(&["*"]), "date", "allowed"),
         (Full, Some(&["*"]), "nohup firefox &", "allowed"),
         (Full, Some(&["*"]), "ls x 2>/dev/null", "allowed"),
-        (Supervised, Some(&["cat"]), "cat /etc/passwd", "asks"),
-        (Supervised, Some(&["cat"]), "cat ../x", "asks"),
-        (Supervised, Some(&["cat"]), "cat --file=/etc/x", "asks"),
+        (Full, Some(&["*"]), "cat /etc/passwd", "allowed"),
+        (Full, Some(&["*"]), "cat /proc/self/environ", "blocked"),
+        (Supervised, Some(&["cat"]), "cat /etc/passwd", "blocked"),
+        (Supervised, Some(&["cat"]), "cat ../x", "blocked"),
+        (Supervised, Some(&["cat"]), "cat --file=/etc/x", "blocked"),
+        (Full, Some(&["cat"]), "cat /etc/passwd", "blocked"),
         (Supervised, Some(&["cat"]), "cat notes/a.md", "allowed"),
         (Supervised, Some(&["echo"]), "echo 'a; b'", "allowed"),
     ];
@@ -359,11 +373,41 @@ fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
         assert_eq!(short(&access), expected, "{level:?} {list:?} {text:?}: {access:?}");
         if expected == "blocked" {
             let reason = reason(access);
-            assert!(
-                reason.contains("`allowed_commands`") || reason.contains("`level`"),
-                "{reason}"
-            );
+            let keys = ["`allowed_commands`", "`level`", "`workspace`", "`forbidden_paths`"];
+            assert!(keys.iter().any(|key| reason.contains(key)), "{reason}");
         }
+    }
+}
+
+// V-M10, V-M12, V-M13
+#[test]
+fn the_risk_of_a_command_is_that_of_the_heaviest_thing_it_does() {
+    let asked = Asked::new(RiskProfile {
+        allowed_commands: Some(names(&["*", "mytool"])),
+        ..profile(AutonomyLevel::Supervised)
+    });
+    for (text, risk) in [
+        ("ls", Risk::Low),
+        ("ls | wc -l", Risk::Low),
+        ("touch x", Risk::Medium),
+        ("git reset", Risk::Medium),
+        ("git commit -m x", Risk::Medium),
+        ("mkdir x", Risk::Medium),
+        ("ls > x", Risk::Medium),
+        ("mytool x", Risk::Medium),
+        ("ls; touch x; curl https://example.com", Risk::High),
+        ("\"rm\" -rf x", Risk::High),
+        ("othertool", Risk::High),
+        ("$X", Risk::High),
+    ] {
+        let effects = command(text);
+        assert_eq!(asked.gate.evaluate(&Asked::call("shell", &effects)).risk, risk, "{text}");
+    }
+    let mut profile = profile(AutonomyLevel::Supervised);
+    profile.auto_approve = names(&["shell"]);
+    let asked = Asked::new(profile);
+    for (text, expected) in [("touch x", "allowed"), ("rm x", "asks"), ("ls > $X", "asks")] {
+        assert_eq!(short(&asked.ask("shell", &command(text))), expected, "{text}");
     }
 }
 
@@ -471,18 +515,6 @@ fn what_could_carry_data_out_asks_once_the_conversation_holds_content_from_outsi
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    // A089: below full, nothing that a shell would have to interpret runs unasked
-    #[test]
-    fn what_is_not_plain_never_runs_unasked(text in "(ls|echo| |;|&|\\||\\$|`|\\(|\\)|<|>|\\*|'|\"|\\\\|\n|a|/|\\.|\u{200b}){1,12}") {
-        let mut profile = profile(AutonomyLevel::Supervised);
-        profile.allowed_commands = Some(names(&["ls", "echo"]));
-        let access = Asked::new(profile).ask("shell", &command(&text));
-        if matches!(access, Access::Allowed(_)) {
-            let words = crate::policy::shell::plain_words(&text);
-            prop_assert!(words.is_some_and(|words| words[0] == "ls" || words[0] == "echo"), "{:?}", text);
-        }
-    }
-
     // V-H2
     #[test]
     fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..9, lists in any::<[bool; 4]>()) {

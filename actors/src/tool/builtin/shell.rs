@@ -1,6 +1,7 @@
 //! `shell`: runs a command in the workspace, in a process group of its own.
 //!
-//! A plain command runs as it was judged, word by word, without a shell (A089); anything else by `sh -c`.
+//! A plain command runs as it was judged, word by word, without a shell (A089); anything else by the shell
+//! whose grammar it was judged by, as exactly the text that was judged.
 
 mod kept;
 
@@ -150,9 +151,16 @@ async fn folder(
     }
 }
 
+/// Where bash is. Commands are judged by its grammar; the gate only lets through what `sh` reads alike.
+const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+
 fn argv(command: &str) -> Vec<OsString> {
-    match plain_words(command) {
-        Some(words) => words.into_iter().map(OsString::from).collect(),
+    if let Some(words) = plain_words(command) {
+        return words.into_iter().map(OsString::from).collect();
+    }
+    match BASH.iter().find(|path| Path::new(path).exists()) {
+        // No start-up file may change what the text means.
+        Some(bash) => [*bash, "--noprofile", "--norc", "-c", command].map(OsString::from).into(),
         None => ["/bin/sh", "-c", command].map(OsString::from).into(),
     }
 }
@@ -166,6 +174,17 @@ fn environment(workspace: &Path) -> Vec<(String, OsString)> {
         ("LANG".to_owned(), lang),
         ("TERM".to_owned(), OsString::from("dumb")),
     ];
+    // Nobody sits at a pager, and looking at a repository must not start what its settings name.
+    for (name, value) in [
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+        ("GIT_CONFIG_VALUE_0", "false"),
+    ] {
+        environment.push((name.to_owned(), OsString::from(value)));
+    }
     environment.extend(std::env::var_os("TZ").map(|zone| ("TZ".to_owned(), zone)));
     environment
 }
