@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::arguments::{arguments_hash, canonical_arguments, hex};
 use super::programs;
-use super::shell::{is_runner, plain_words};
+use super::shell::{plain_words, runs_files};
 
 /// Longest pattern, in bytes. What is cut is said to be.
 const MAX_PATTERN_BYTES: usize = 4_096;
@@ -144,11 +144,11 @@ struct Simple {
 
 impl Simple {
     /// What it would run: a program of the workspace, and for a program that runs what its arguments say
-    /// the files they name. `git` reads the files it is given, it doesn't run them.
+    /// the files they name.
     fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.program.clone()];
         let program = self.program.to_string_lossy();
-        if is_runner(&program) && !program.ends_with("/git") {
+        if runs_files(&program) {
             files.extend(
                 self.words.iter().map(|word| self.folder.join(word)).filter(|p| p.is_file()),
             );

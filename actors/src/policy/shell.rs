@@ -28,4 +28,5 @@ mod corpus;
 
 pub use finding::{Finding, Weight};
 pub use plain::plain_words;
+pub use table::runs_files;
 pub use walk::{Rules, judge};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use rookery_messages::ids::ConversationId;
+use rookery_messages::ids::{AgentName, ConversationId};
 use rookery_messages::settings::{AutonomyLevel, RiskProfile};
 use rookery_messages::tool::CallEffects;
 use tempfile::TempDir;
@@ -68,10 +68,13 @@ impl Room {
 
     fn ask(&self, command: &str) -> Access {
         let effects = CallEffects { command: Some(command.to_owned()), ..CallEffects::unknown() };
+        let agent = AgentName::new("home");
         let call = CallToJudge {
             tool: "shell",
             effects: &effects,
-            arguments_hash: "hash",
+            key: None,
+            agent: &agent,
+            tainted: None,
             conversation_id: ConversationId(Uuid::nil()),
             grant: None,
             approval: None,

@@ -101,6 +101,16 @@ pub(super) fn entry(name: &str) -> Option<&'static Entry> {
     PROGRAMS.get(name).or_else(|| PROGRAMS.get(stem()).filter(|_| !stem().is_empty()))
 }
 
+/// Whether a file among a program's words may be a text it runs, under this name or a versioned one. Of a
+/// program that is not known, it may. `git` reads the files it is given.
+pub fn runs_files(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let starts_others = matches!(name, "env" | "find" | "awk" | "sed");
+    let runs =
+        |entry: &Entry| matches!(entry.class, Class::Runs | Class::Interpreter | Class::Installs);
+    name != "git" && (starts_others || entry(name).is_none_or(runs))
+}
+
 /// What an assignment to a variable may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variable {

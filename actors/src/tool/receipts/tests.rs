@@ -64,6 +64,7 @@ fn trail(ran: &Ran, n: u128, receipt: Option<ReceiptRecord>) -> CallTrail {
             call: call(n),
             tool: ran.tool.clone(),
             state: CallState::Planned,
+            arguments: None,
             effects: Effects::Once,
             output: None,
             same_as: None,

@@ -482,6 +482,7 @@ fn a_call_that_ends_the_turn_lets_nothing_else_of_its_response_run() {
         tool: "tool".into(),
         arguments: None,
         effects: Effects::Once,
+        brings_in: false,
         verdict,
     });
     let effects = machine.step(Input::Judged(judged.collect()), &world);
@@ -701,6 +702,7 @@ fn content_from_outside_is_known_again_from_the_journal() {
                     call: id,
                     tool: "fetch".into(),
                     state: CallState::Planned,
+                    arguments: None,
                     effects: Effects::ReadOnly,
                     output: None,
                     same_as: None,

@@ -5,19 +5,23 @@ use std::time::Duration;
 
 use rookery_messages::ids::{AgentName, CallId};
 use rookery_messages::journal::JournalKind;
-use rookery_messages::settings::{FilterMode, RiskProfile, RuntimeProfile, ToolFilterGroup};
+use rookery_messages::settings::{
+    FilterMode, ReceiptSettings, RiskProfile, RuntimeProfile, ToolFilterGroup,
+};
 use rookery_messages::tool::Effects;
 use rookery_messages::turn::CallState;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::hook::Hooks;
 use crate::policy::gate::Gate;
 use crate::runtime::system_world;
 use crate::tool::builtin::builtin_registry;
 use crate::tool::mcp::testing::{offer, ready};
 use crate::tool::mcp::{Filter, Link, McpGrant, ServerGrant};
 use crate::tool::testing::context;
+use crate::turn::Narrowing;
 
 /// A grant of all of a server's tools, or of these.
 fn grant(link: &Arc<Link>, deferred: bool, tools: Option<&[&str]>) -> ServerGrant {
@@ -34,12 +38,17 @@ fn bundle(
     Arc::new(AgentBundle {
         name: AgentName::new("home"),
         chain: Arc::new([]),
-        tools: Arc::new(builtin_registry(system_world().clock)),
+        tools: Arc::new(builtin_registry(system_world().clock, None)),
         mcp: Arc::new(McpGrant::new(servers, Filter::new(groups))),
         gate: Gate::new(Arc::new(profile), PathBuf::from("/"), &[]),
+        narrowing: Narrowing::default(),
+        channels: Arc::default(),
+        hooks: Hooks::default(),
         runtime: RuntimeProfile::default(),
         system_prompt: "You are Rookery.".to_owned(),
         approval_route: None,
+        approval_inherits: false,
+        receipts: ReceiptSettings::default(),
     })
 }
 
@@ -213,14 +222,17 @@ fn a_later_attempt_has_what_a_former_one_activated() {
             call,
             tool: SEARCH_TOOL.to_owned(),
             state: CallState::Planned,
+            arguments: None,
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,
+            brings_in: false,
         },
         JournalKind::CallFinished {
             call,
             state: CallState::Succeeded,
             output: "Activated: s__x, s__gone\n<function>{}</function>".to_owned(),
+            receipt: None,
         },
     ];
     let entry = |(seq, kind)| JournalEntry { attempt: 1, seq, kind };
