@@ -138,6 +138,8 @@ pub trait Session: Send + Sync + 'static {
     fn list(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Page, CallError>>;
     /// Calls a tool.
     fn call<'a>(&'a self, call: CallRequest<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>>;
+    /// The connection has ended: nothing can be asked over it any more.
+    fn is_over(&self) -> bool;
     /// Whether it answers at all.
     fn ping(&self) -> BoxFuture<'_, Result<(), CallError>>;
 }

@@ -141,7 +141,8 @@ impl Link {
         loop {
             let now = shown.borrow_and_update().clone();
             match (now.status, now.live) {
-                (Status::Ready, Some(live)) => return Ok(live),
+                // One that has just ended is about to be replaced.
+                (Status::Ready, Some(live)) if !live.session.is_over() => return Ok(live),
                 (Status::Failed { reason, retry_at }, _)
                     if tried || retry_at > Instant::now() + WORTH_WAITING =>
                 {

@@ -84,6 +84,10 @@ impl Session for Scripted {
         Box::pin(async move { Ok(CallOutput { parts, is_error: false }) })
     }
 
+    fn is_over(&self) -> bool {
+        false
+    }
+
     fn ping(&self) -> BoxFuture<'_, Result<(), CallError>> {
         let deaf = *self.deaf.lock();
         Box::pin(async move {

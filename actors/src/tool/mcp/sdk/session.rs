@@ -23,6 +23,8 @@ const PAGE_LIMIT: Duration = Duration::from_secs(20);
 const PING_LIMIT: Duration = Duration::from_secs(5);
 /// How long telling it of a cancelled call may take.
 const TELL_LIMIT: Duration = Duration::from_millis(500);
+/// How often one request may ask for more than was granted.
+const MOST_WIDENED: u32 = 2;
 /// How long the cause of a broken connection may take to be known.
 const CAUSE_LIMIT: Duration = Duration::from_secs(1);
 /// Longest words of a server that are passed on, in bytes.
@@ -78,7 +80,7 @@ impl Drop for Listening<'_> {
 
 impl SdkSession {
     /// A request's answer. If it turns out to need authorization, that is asked for once; if it needs
-    /// more than was granted, that is, and the SDK bounds how often.
+    /// more than was granted, that is, a few times.
     async fn ask(
         &self,
         request: ClientRequest,
@@ -86,7 +88,7 @@ impl SdkSession {
         cancel: &CancellationToken,
         progress: Option<Arc<dyn Fn(String) + Send + Sync>>,
     ) -> Result<ServerResult, CallError> {
-        let mut asked = false;
+        let (mut asked, mut widened) = (false, 0);
         loop {
             let request = request.clone();
             let sent =
@@ -105,7 +107,8 @@ impl SdkSession {
             match (answer, &self.authority) {
                 (Ok(result), _) => return Ok(result),
                 (Err(Failed::Otherwise(error)), _) => return Err(error),
-                (Err(Failed::Scope(scope)), Some(authority)) => {
+                (Err(Failed::Scope(scope)), Some(authority)) if widened < MOST_WIDENED => {
+                    widened += 1;
                     authority.widen(&scope).await.map_err(CallError::Protocol)?;
                 }
                 (Err(Failed::Challenge(challenge)), Some(authority)) if !asked => {
@@ -116,7 +119,7 @@ impl SdkSession {
                     let what = "it refuses us without authorization".to_owned();
                     return Err(CallError::Protocol(what));
                 }
-                (Err(Failed::Scope(scope)), None) => {
+                (Err(Failed::Scope(scope)), _) => {
                     let what = format!("it refuses us without the scope {scope}");
                     return Err(CallError::Protocol(what));
                 }
@@ -230,6 +233,10 @@ impl Session for SdkSession {
             };
             output.ok_or_else(|| CallError::Protocol("its result can't be read".to_owned()))
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.over.is_cancelled()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), CallError>> {
