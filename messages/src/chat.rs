@@ -86,23 +86,28 @@ pub enum Arguments {
 }
 
 impl Arguments {
-    /// From the text a model streamed. Nothing, or only white space, is `{}` (A031).
+    /// From the text a model streamed. Nothing, or only white space, is `{}` (A031). An object that was
+    /// encoded more than once is unwrapped; the texts in it stay as they are (V-F13).
     pub fn parse(raw: &str) -> Self {
-        if raw.trim().is_empty() {
-            return Self::Object(serde_json::Map::new());
+        let invalid =
+            |error: String| Self::Invalid { raw: crate::tool::head(raw, 2_000).to_owned(), error };
+        let mut text = std::borrow::Cow::Borrowed(raw);
+        for _ in 0..Self::MAX_ENCODED {
+            if text.trim().is_empty() {
+                return Self::Object(serde_json::Map::new());
+            }
+            match serde_json::from_str::<Value>(&text) {
+                Ok(Value::Object(map)) => return Self::Object(map),
+                Ok(Value::String(inner)) => text = inner.into(),
+                Ok(_) => break,
+                Err(error) => return invalid(error.to_string()),
+            }
         }
-        match serde_json::from_str::<Value>(raw) {
-            Ok(Value::Object(map)) => Self::Object(map),
-            Ok(_) => Self::Invalid {
-                raw: crate::tool::head(raw, 2_000).to_owned(),
-                error: "the arguments must be a JSON object".to_owned(),
-            },
-            Err(error) => Self::Invalid {
-                raw: crate::tool::head(raw, 2_000).to_owned(),
-                error: error.to_string(),
-            },
-        }
+        invalid("the arguments must be a JSON object".to_owned())
     }
+
+    /// How often arguments may be encoded.
+    const MAX_ENCODED: usize = 8;
 
     /// As a JSON value, for display: the object, or the raw text.
     pub fn to_value(&self) -> Value {

@@ -111,6 +111,10 @@ pub enum ModelErrorClass {
     Protocol,
     /// A complete response with nothing in it.
     Empty,
+    /// A complete response that holds a textual call which can't be read (V-F16).
+    MalformedCall,
+    /// What is configured can't do what is asked, so nothing was sent (V-D24).
+    Capability,
 }
 
 impl ModelErrorClass {
@@ -129,6 +133,8 @@ impl ModelErrorClass {
             Self::Truncated => "provider_truncated",
             Self::Protocol => "provider_protocol",
             Self::Empty => "provider_empty",
+            Self::MalformedCall => "provider_malformed_call",
+            Self::Capability => "provider_capability",
         }
     }
 
@@ -198,6 +204,16 @@ pub struct ModelReport {
 pub enum ModelEnd {
     /// The terminal event came.
     Completed(ModelResponse),
+    /// The terminal event came, but the reply holds a call that can't be read. Nothing of it is used;
+    /// the model is to be asked again (V-F16).
+    Rejected {
+        /// Why it can't be read.
+        why: String,
+        /// Visible text that had already gone out.
+        partial: String,
+        /// Tokens of the rejected reply, billed all the same (V-F18).
+        usage: Usage,
+    },
     /// It failed for good.
     Failed {
         /// Why.
@@ -219,10 +235,8 @@ pub enum ModelEnd {
 pub enum ModelMsg {
     /// Its task is done.
     Done {
-        /// The response, or the failure.
-        result: Result<ModelResponse, ModelError>,
-        /// Visible text that went out before a failure.
-        partial: String,
+        /// How it ended.
+        end: ModelEnd,
         /// Tokens of failed attempts.
         spent: Usage,
     },

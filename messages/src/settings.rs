@@ -259,6 +259,18 @@ pub enum ProviderKind {
     Demo,
 }
 
+/// How a model asks for tools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolMode {
+    /// By the provider's own tool calls. Calls written as text are understood too, unless parsing is
+    /// strict.
+    #[default]
+    Native,
+    /// As text: the tools and how to call them stand in the system prompt.
+    Text,
+}
+
 /// A model provider profile.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -274,6 +286,9 @@ pub struct ProviderSettings {
     /// The model's name.
     #[serde(default)]
     pub model: String,
+    /// How the model asks for tools: `native` or `text`, for models without tool calls of their own.
+    #[serde(default)]
+    pub tool_mode: ToolMode,
     /// Profiles to try when this one fails, in order.
     #[serde(default)]
     pub fallback: Vec<String>,
@@ -407,6 +422,9 @@ pub struct RuntimeProfile {
     pub duplicate_guard: bool,
     /// Tools the duplicate guard leaves alone.
     pub duplicate_exempt: Vec<String>,
+    /// Only native tool calls count: calls written as text are shown as text, and a model with
+    /// `tool_mode = "text"` gets no tools.
+    pub strict_tool_parsing: bool,
     /// How long a stopped tool may take before it is aborted, in milliseconds.
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
@@ -423,6 +441,7 @@ impl Default for RuntimeProfile {
             at_cap: CapBehaviour::Error,
             duplicate_guard: true,
             duplicate_exempt: Vec::new(),
+            strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
         }

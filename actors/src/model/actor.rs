@@ -2,7 +2,8 @@
 //!
 //! Its one task asks the profiles of the chain for a slot, streams, retries what failed before anything
 //! was shown, and falls back. Deltas go to the clients through the turn's voice, which never waits, so a
-//! slow reader never slows the stream (V-E24). A stop aborts the task, which closes the connection; what
+//! slow reader never slows the stream (V-E24). Calls that a model writes as text are found here, before
+//! anything is shown or recorded: what the turn gets are calls, however they came (T8). A stop aborts the task, which closes the connection; what
 //! had been shown is reported. Exactly one report goes to the turn, on a place reserved at the spawn.
 
 use std::sync::Arc;
@@ -20,12 +21,14 @@ use rookery_messages::model::{
     ModelReport, ModelRequest, ModelResponse, ProviderMsg, RawCall, Slot,
 };
 use rookery_messages::observe::Observation;
+use rookery_messages::settings::ToolMode;
 use rookery_messages::time::{World, rfc3339_millis};
 use rookery_messages::turn::TurnMsg;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use super::text::{Released, ReplyReader, as_text};
 use crate::observe::TurnVoice;
 use crate::policy::redact::Redactor;
 use crate::runtime::{Ctx, Supervised};
@@ -54,6 +57,8 @@ pub struct ProfileRef {
     pub address: Address<ProviderMsg>,
     /// Tries before the next profile.
     pub max_attempts: u32,
+    /// How its model asks for tools.
+    pub tool_mode: ToolMode,
 }
 
 /// What it is built from.
@@ -64,6 +69,8 @@ pub struct ModelArgs {
     pub request: ModelRequest,
     /// The profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
+    /// Only native calls count.
+    pub strict: bool,
     /// The turn's voice.
     pub voice: TurnVoice,
     /// Takes configured secrets out of what the model says, before anybody sees or runs it (I12).
@@ -93,6 +100,7 @@ impl Supervised for ModelActor {
         let call = Call {
             request: args.request,
             chain: args.chain,
+            strict: args.strict,
             voice: args.voice,
             redactor: args.redactor,
             shown: Arc::clone(&args.shown),
@@ -101,10 +109,12 @@ impl Supervised for ModelActor {
         };
         ctx.set_waiting_on(Some("the provider".to_owned()));
         ctx.task(async move {
-            let result = call.run().await;
-            let partial = call.shown.lock().clone();
+            let end = match call.run().await {
+                Ok(end) => end,
+                Err(error) => ModelEnd::Failed { error, partial: call.shown.lock().clone() },
+            };
             let spent = *call.spent.lock();
-            Some(ModelMsg::Done { result, partial, spent })
+            Some(ModelMsg::Done { end, spent })
         });
         let ModelArgs { iteration, shown, report, .. } = args;
         Ok(ModelCall { iteration, shown, spent, report: Some(report) })
@@ -115,11 +125,7 @@ impl Supervised for ModelActor {
         state: &mut ModelCall,
         message: ModelMsg,
     ) -> Result<(), ActorError> {
-        let ModelMsg::Done { result, partial, spent } = message;
-        let end = match result {
-            Ok(response) => ModelEnd::Completed(response),
-            Err(error) => ModelEnd::Failed { error, partial },
-        };
+        let ModelMsg::Done { end, spent } = message;
         state.report(end, spent);
         ctx.end();
         Ok(())
@@ -158,6 +164,7 @@ impl ModelCall {
 struct Call {
     request: ModelRequest,
     chain: Arc<[ProfileRef]>,
+    strict: bool,
     voice: TurnVoice,
     redactor: Arc<Redactor>,
     shown: Arc<Mutex<String>>,
@@ -173,7 +180,8 @@ struct Failed {
 }
 
 impl Call {
-    async fn run(&self) -> Result<ModelResponse, ModelError> {
+    async fn run(&self) -> Result<ModelEnd, ModelError> {
+        self.check_capability()?;
         let mut last = ModelError::new(
             ModelErrorClass::InvalidRequest,
             "no provider profile is configured for this agent; set agents.<name>.provider",
@@ -181,7 +189,7 @@ impl Call {
         for (index, profile) in self.chain.iter().enumerate() {
             let is_last = index + 1 == self.chain.len();
             match self.try_profile(profile, is_last).await {
-                Ok(response) => return Ok(response),
+                Ok(end) => return Ok(end),
                 Err(Failed { error, final_: true }) => return Err(error),
                 Err(Failed { error, final_: false }) => last = error,
             }
@@ -189,11 +197,32 @@ impl Call {
         Err(last)
     }
 
-    async fn try_profile(
-        &self,
-        profile: &ProfileRef,
-        is_last: bool,
-    ) -> Result<ModelResponse, Failed> {
+    /// V-D24: with strict parsing a profile in text mode gets no tools, so that what an agent can do would
+    /// depend on which profile happens to serve.
+    fn check_capability(&self) -> Result<(), ModelError> {
+        let mut modes = self.chain.iter().map(|profile| profile.tool_mode);
+        let first = modes.next();
+        if !self.strict || self.request.tools.is_empty() || modes.all(|mode| Some(mode) == first) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self
+            .chain
+            .iter()
+            .filter(|profile| profile.tool_mode == ToolMode::Text)
+            .map(|profile| profile.name.as_str())
+            .collect();
+        Err(ModelError::new(
+            ModelErrorClass::Capability,
+            format!(
+                "tools were not offered to anybody: strict_tool_parsing is on, and of the agent's providers \
+                 {} can be offered tools as text only; take strict_tool_parsing out of the runtime profile, \
+                 or these providers out of the fallbacks",
+                names.join(", ")
+            ),
+        ))
+    }
+
+    async fn try_profile(&self, profile: &ProfileRef, is_last: bool) -> Result<ModelEnd, Failed> {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 0;
         loop {
@@ -223,7 +252,7 @@ impl Call {
                 }
             };
             let failed = match self.attempt(profile, slot).await {
-                Ok(response) => return Ok(response),
+                Ok(end) => return Ok(end),
                 Err(failed) => failed,
             };
             if failed.final_
@@ -282,16 +311,22 @@ impl Call {
         }
     }
 
-    async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelResponse, Failed> {
+    async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelEnd, Failed> {
         let began = Instant::now();
         let mut usage = Usage::default();
         let result = self.stream(profile, &slot, &mut usage).await;
         drop(slot.permit);
+        // V-F18: a rejected reply is no success, though the provider did its part.
+        let class = match &result {
+            Ok(ModelEnd::Rejected { .. }) => Some(ModelErrorClass::MalformedCall),
+            Ok(_) => None,
+            Err(error) => Some(error.class),
+        };
         let error = result.as_ref().err().cloned();
         self.voice.observe(|scope| Observation::ModelCall {
             scope,
             provider: profile.name.clone(),
-            error: error.as_ref().map(|e| e.class),
+            error: class,
             duration: began.elapsed(),
             usage,
         });
@@ -308,26 +343,32 @@ impl Call {
         profile: &ProfileRef,
         slot: &Slot,
         usage: &mut Usage,
-    ) -> Result<ModelResponse, ModelError> {
-        let mut stream = slot.provider.stream(self.request.clone()).await?;
+    ) -> Result<ModelEnd, ModelError> {
+        let mut stream = slot.provider.stream(self.request_for(profile)).await?;
+        let mut reader = self.reader();
         let mut text = String::new();
         while let Some(delta) = stream.next().await {
             match delta? {
-                ModelDelta::Text(part) if part.is_empty() => {}
-                ModelDelta::Text(part) => {
-                    let part = self.redactor.scrub(&part);
-                    text.push_str(&part);
-                    self.shown.lock().push_str(&part);
-                    self.voice.tell(TurnEventKind::Delta { text: part });
-                }
+                ModelDelta::Text(part) => self.show(reader.push(&part), &mut text),
                 // Reasoning never becomes text (V-E5).
-                ModelDelta::Thinking(part) => {
-                    let text = self.redactor.scrub(&part);
-                    self.voice.tell(TurnEventKind::Thinking { text });
+                ModelDelta::Thinking(thinking) => {
+                    self.show(Released { thinking, ..Released::default() }, &mut text);
                 }
                 ModelDelta::Usage(reported) => *usage = reported,
-                ModelDelta::Ended { calls, finish } => {
-                    return self.complete(profile, text, calls, finish, *usage);
+                ModelDelta::Ended { mut calls, mut finish } => {
+                    let end = reader.finish();
+                    self.show(Released { text: end.text, thinking: end.thinking }, &mut text);
+                    if let (Some(why), true) = (end.malformed, calls.is_empty()) {
+                        let partial = self.shown.lock().clone();
+                        return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
+                    }
+                    if !end.calls.is_empty() {
+                        // The line breaks around the calls are no part of what was said.
+                        text.truncate(text.trim_end().len());
+                    }
+                    take_textual(&mut calls, end.calls, &mut finish);
+                    let response = self.complete(profile, text, calls, finish, *usage)?;
+                    return Ok(ModelEnd::Completed(response));
                 }
             }
         }
@@ -335,6 +376,38 @@ impl Call {
             ModelErrorClass::Truncated,
             format!("the stream of provider {} ended before its terminal event", profile.name),
         ))
+    }
+
+    /// What this profile is sent: its model may know tools from the prompt only (T4).
+    fn request_for(&self, profile: &ProfileRef) -> ModelRequest {
+        match profile.tool_mode {
+            ToolMode::Native => self.request.clone(),
+            ToolMode::Text if self.strict => {
+                as_text(&ModelRequest { tools: Arc::default(), ..self.request.clone() })
+            }
+            ToolMode::Text => as_text(&self.request),
+        }
+    }
+
+    fn reader(&self) -> ReplyReader {
+        if self.strict || self.request.tools.is_empty() {
+            ReplyReader::plain()
+        } else {
+            ReplyReader::with_tools(&self.request.tools)
+        }
+    }
+
+    fn show(&self, released: Released, text: &mut String) {
+        if !released.thinking.is_empty() {
+            let text = self.redactor.scrub(&released.thinking);
+            self.voice.tell(TurnEventKind::Thinking { text });
+        }
+        if !released.text.is_empty() {
+            let part = self.redactor.scrub(&released.text);
+            text.push_str(&part);
+            self.shown.lock().push_str(&part);
+            self.voice.tell(TurnEventKind::Delta { text: part });
+        }
     }
 
     fn complete(
@@ -364,5 +437,24 @@ impl Call {
             .collect();
         let text = self.redactor.scrub(&text);
         Ok(ModelResponse { text, calls, finish, usage, served_by: profile.name.clone() })
+    }
+}
+
+/// The calls found in the text join the native ones. A model that writes a call both ways means it once.
+fn take_textual(calls: &mut Vec<RawCall>, textual: Vec<RawCall>, finish: &mut FinishReason) {
+    let native = calls.len();
+    for call in textual {
+        let arguments = Arguments::parse(&call.arguments);
+        let same = |other: &RawCall| {
+            other.name.eq_ignore_ascii_case(&call.name)
+                && Arguments::parse(&other.arguments) == arguments
+        };
+        if !calls[..native].iter().any(same) {
+            calls.push(call);
+        }
+    }
+    // The cap of the output still says that the last call may be cut.
+    if calls.len() > native && *finish != FinishReason::Length {
+        *finish = FinishReason::ToolCalls;
     }
 }

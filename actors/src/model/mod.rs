@@ -8,6 +8,7 @@ pub mod factory;
 pub mod openai;
 mod provider_actor;
 pub mod sse;
+pub mod text;
 pub mod wire_check;
 
 pub use actor::{ModelActor, ModelArgs, ModelCall, ProfileRef};

@@ -21,7 +21,7 @@ use rookery_messages::model::{
 };
 use rookery_messages::observe::{Observation, Observer};
 use rookery_messages::session::RouterMsg;
-use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile};
+use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile, ToolMode};
 use rookery_messages::store::{
     Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
 };
@@ -116,6 +116,7 @@ impl Rig {
                 name: "main".into(),
                 address: profile_actor.address.clone(),
                 max_attempts: 2,
+                tool_mode: ToolMode::Native,
             }]),
             tools: Arc::new(tools),
             mcp: Arc::default(),

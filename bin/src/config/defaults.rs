@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rookery_messages::settings::{
-    AgentSettings, ProviderKind, ProviderSettings, Secret, Settings, WebhookSettings,
+    AgentSettings, ProviderKind, ProviderSettings, Secret, Settings, ToolMode, WebhookSettings,
 };
 
 use super::environment::Environment;
@@ -62,6 +62,7 @@ fn provider(kind: ProviderKind, model: &str) -> ProviderSettings {
         base_url: None,
         api_key: None,
         model: model.to_owned(),
+        tool_mode: ToolMode::Native,
         fallback: Vec::new(),
         idle_timeout_secs: 90,
         max_concurrency: 64,

@@ -353,10 +353,12 @@ fn chain(settings: &Settings, first: &str, cells: &Cells) -> Arc<[ProfileRef]> {
     order
         .into_iter()
         .filter_map(|name| {
+            let profile = settings.providers.get(name)?;
             Some(ProfileRef {
                 name: name.to_owned(),
                 address: Address::new(Arc::clone(cells.providers.get(name)?)),
-                max_attempts: settings.providers.get(name)?.max_attempts,
+                max_attempts: profile.max_attempts,
+                tool_mode: profile.tool_mode,
             })
         })
         .collect()

@@ -99,6 +99,8 @@ fn advice(class: ModelErrorClass) -> Option<&'static str> {
         | ModelErrorClass::Server
         | ModelErrorClass::ContextTooLong
         | ModelErrorClass::Truncated
-        | ModelErrorClass::Empty => None,
+        | ModelErrorClass::Empty
+        | ModelErrorClass::MalformedCall
+        | ModelErrorClass::Capability => None,
     }
 }

@@ -38,6 +38,7 @@ fn settings(base_url: &str) -> ProviderSettings {
         base_url: Some(base_url.to_owned()),
         api_key: Some(Secret::new(format!("{KEY}\n"))),
         model: "test-model".to_owned(),
+        tool_mode: rookery_messages::settings::ToolMode::Native,
         fallback: vec![],
         idle_timeout_secs: 10,
         max_concurrency: 1,

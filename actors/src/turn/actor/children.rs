@@ -43,6 +43,7 @@ impl Turn {
             iteration,
             request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
             chain: Arc::clone(&bundle.chain),
+            strict: bundle.runtime.strict_tool_parsing,
             voice: self.voice.clone(),
             redactor: Arc::clone(&self.judge.deps.redactor),
             shown: Arc::clone(&self.shown),

@@ -5,6 +5,7 @@
 //! matters happens before it is durable: commit → committed → act.
 
 mod finish;
+mod reject;
 mod round;
 mod stop;
 
@@ -256,7 +257,9 @@ impl Machine {
 
     fn call_model(&mut self, world: &World) -> Vec<Effect> {
         let cap = self.facts.runtime.max_tool_iterations;
-        if self.iteration >= cap && !self.summarising {
+        // Replies that could not be read have a limit of their own.
+        let rounds = self.iteration.saturating_sub(self.rejections());
+        if rounds >= cap && !self.summarising {
             return self.cap_reached(world);
         }
         self.iteration += 1;
@@ -271,6 +274,9 @@ impl Machine {
         self.usage.add(report.spent);
         match report.end {
             ModelEnd::Completed(response) => self.response(response, world),
+            ModelEnd::Rejected { why, partial, usage } => {
+                self.rejected(&why, &partial, usage, world)
+            }
             ModelEnd::Failed { error, partial } => self.model_failed(&error, &partial, world),
             ModelEnd::Stopped { reason, partial } => {
                 let reason = self.stop.clone().unwrap_or(reason);

@@ -1,5 +1,7 @@
 //! The machine against a driver that plays store, model, gate, people and tools.
 
+mod rejected;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
