@@ -482,14 +482,15 @@ fn how_far_a_grant_holds_is_its_scope() {
 fn what_could_carry_data_out_asks_once_the_conversation_holds_content_from_outside() {
     let mut listed = profile(AutonomyLevel::Supervised);
     listed.auto_approve = names(&["t"]);
-    listed.allowed_commands = Some(names(&["cat", "curl"]));
+    // A listed program that isn't known is of medium risk.
+    listed.allowed_commands = Some(names(&["cat", "publish"]));
     let memory =
         CallEffects { carries_out: true, ..effects(Effects::Idempotent, Reach::Workspace) };
     let fetch = CallEffects { carries_out: true, ..CallEffects::read_only() };
     let cases = [
         (memory, "asks"),
         (fetch, "asks"),
-        (command("curl x.example"), "asks"),
+        (command("publish notes.txt"), "asks"),
         (command("cat notes.txt"), "allowed"),
         (CallEffects::read_only(), "allowed"),
         (effects(Effects::Once, Reach::Workspace), "allowed"),
