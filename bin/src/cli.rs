@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use jiff::{SignedDuration, Timestamp};
 
 /// Rookery: a fault-tolerant agent service.
 #[derive(Parser)]
@@ -60,6 +61,9 @@ pub enum Command {
     /// Lists, shows, retries or purges dead letters.
     #[command(subcommand)]
     Deadletters(DeadLettersCommand),
+    /// Checks receipts of tool results.
+    #[command(subcommand)]
+    Receipts(ReceiptsCommand),
     /// Lists conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -102,6 +106,40 @@ pub struct ChatArgs {
     /// The conversation to go on with.
     #[arg(long, value_name = "NAME", default_value = USUAL_CONVERSATION)]
     pub conversation: String,
+}
+
+/// The begin of a time range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Since {
+    /// A moment.
+    At(Timestamp),
+    /// So long before now.
+    Ago(SignedDuration),
+}
+
+impl Since {
+    /// The moment.
+    pub fn moment(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(ago) => now.checked_sub(ago).unwrap_or(Timestamp::MIN),
+        }
+    }
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(Since::At(at));
+    }
+    // A day is 24 hours here, whatever a calendar says.
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<i64>().ok());
+    let ago = match days.and_then(|days| days.checked_mul(24)) {
+        Some(hours) => SignedDuration::try_from_hours(hours),
+        None => text.parse().ok(),
+    };
+    ago.filter(|ago| !ago.is_negative())
+        .map(Since::Ago)
+        .ok_or_else(|| "is neither a time nor how long ago".to_owned())
 }
 
 /// A message has a text.
@@ -194,22 +232,25 @@ pub enum ApprovalsCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Lets the call run, this once.
+    /// Lets calls run, this once.
     Approve {
-        /// The approval's id.
-        id: String,
+        #[command(flatten)]
+        which: Which,
     },
-    /// Refuses the call.
+    /// Refuses calls.
     Deny {
-        /// The approval's id.
-        id: String,
+        #[command(flatten)]
+        which: Which,
         #[command(flatten)]
         because: Because,
     },
-    /// Lets the call run, and the same again in this conversation without asking.
+    /// Lets calls run, and the same again without asking: a grant, as the approval shows it.
     Always {
-        /// The approval's id.
-        id: String,
+        #[command(flatten)]
+        which: Which,
+        /// Where the grant holds.
+        #[arg(long, value_parser = ["conversation", "agent"], default_value = "conversation")]
+        scope: String,
     },
     /// Refuses the call and gives its result instead.
     Replace {
@@ -218,6 +259,32 @@ pub enum ApprovalsCommand {
         /// What the model reads as the result.
         replacement: String,
     },
+    /// Lists standing grants, newest first.
+    Grants {
+        /// Ended and revoked ones too.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Takes a standing grant back.
+    Revoke {
+        /// The grant's id.
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Which approvals are decided.
+#[derive(Args)]
+pub struct Which {
+    /// The approvals' ids.
+    #[arg(value_name = "ID", required_unless_present = "turn")]
+    pub ids: Vec<String>,
+    /// All that a turn waits for.
+    #[arg(long, value_name = "TURN", conflicts_with = "ids")]
+    pub turn: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -244,6 +311,24 @@ pub enum DeadLettersCommand {
 }
 
 #[derive(Subcommand)]
+pub enum ReceiptsCommand {
+    /// Says whether a receipt was issued by the running service for this call and its result. Exit code 1 if not, or if nobody can tell any more.
+    Verify {
+        /// The receipt: rk-receipt-…
+        #[arg(long)]
+        receipt: String,
+        /// The turn's id.
+        #[arg(long)]
+        turn: String,
+        /// The call's id.
+        #[arg(long)]
+        call: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Subcommand)]
 pub enum SessionsCommand {
     /// Lists conversations, newest first.
     List(Output),
@@ -254,6 +339,9 @@ pub struct AuditArgs {
     /// At most so many rows.
     #[arg(long)]
     pub limit: Option<u32>,
+    /// Nothing older: a time such as 2026-01-02T03:04:05Z, or how long ago, such as 90m or 2d.
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub since: Option<Since>,
     #[command(flatten)]
     pub output: Output,
 }
@@ -323,14 +411,19 @@ mod tests {
             "rookery turns show 1 --json",
             "rookery turns cancel 1",
             "rookery approvals list --all --json",
-            "rookery approvals approve 1",
+            "rookery approvals approve 1 2 3",
+            "rookery approvals approve --turn 1",
             "rookery approvals deny 1 --reason no",
-            "rookery approvals always 1",
+            "rookery approvals always 1 --scope agent",
+            "rookery approvals grants --all --json",
+            "rookery approvals revoke 1",
+            "rookery audit --since 2d --limit 5",
             "rookery approvals replace 1 text",
             "rookery deadletters list --json",
             "rookery deadletters show 1",
             "rookery deadletters retry 1",
             "rookery deadletters purge 1",
+            "rookery receipts verify --receipt r --turn t --call c --json",
             "rookery sessions list --json",
             "rookery crashes --json",
             "rookery audit --json",
@@ -343,5 +436,23 @@ mod tests {
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
+        for line in [
+            "rookery approvals approve",
+            "rookery approvals approve 1 --turn 2",
+            "rookery approvals always 1 --scope world",
+            "rookery audit --since yesterday",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_range_begins_at_a_moment_or_so_long_ago() {
+        let now: Timestamp = "2026-01-03T00:00:00Z".parse().unwrap();
+        let moment = |text: &str| since(text).unwrap().moment(now).to_string();
+        assert_eq!(moment("2026-01-02T03:04:05Z"), "2026-01-02T03:04:05Z");
+        assert_eq!(moment("90m"), "2026-01-02T22:30:00Z");
+        assert_eq!(moment("2d"), "2026-01-01T00:00:00Z");
+        assert!(since("-2h").is_err() && since("soon").is_err());
     }
 }

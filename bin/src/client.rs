@@ -205,6 +205,11 @@ impl Client {
         self.send(self.request(Method::POST, self.url(segments, &[])).json(body)).await
     }
 
+    /// `DELETE`.
+    pub async fn delete(&self, segments: &[&str]) -> Result<Value, ClientError> {
+        self.send(self.request(Method::DELETE, self.url(segments, &[]))).await
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {
         let (status, body) = self.answer(request).await?;
         if !status.is_success() {

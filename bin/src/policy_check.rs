@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rookery_actors::policy::arguments::arguments_hash;
 use rookery_actors::policy::gate::{Access, CallToJudge};
 use rookery_actors::runtime::system_world;
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::mcp::policy_name;
 use rookery_messages::approval::Risk;
-use rookery_messages::ids::ConversationId;
+use rookery_messages::ids::{AgentName, ConversationId};
 use rookery_messages::settings::Settings;
 use rookery_messages::tool::CallEffects;
 use serde::Serialize;
@@ -53,7 +52,7 @@ pub fn policy_check(
         return Err(PolicyCheckError::NoAgent(agent.to_owned()));
     };
     let world = system_world();
-    let tools = builtin_registry(Arc::clone(&world.clock));
+    let tools = builtin_registry(Arc::clone(&world.clock), None);
     let mcp = policy_name(tool, settings.mcp.servers.keys().map(String::as_str));
     let (name, effects) = match tools.resolve(tool) {
         Some((name, tool)) => (name, tool.effects(arguments)),
@@ -78,8 +77,10 @@ pub fn policy_check(
     let judged = gate.evaluate(&CallToJudge {
         tool: name,
         effects: &effects,
-        arguments_hash: &arguments_hash(arguments),
+        key: None,
         conversation_id: ConversationId(world.ids.next()),
+        agent: &AgentName::new(agent),
+        tainted: None,
         grant: None,
         approval: None,
         now: world.now(),

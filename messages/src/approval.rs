@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::address::Message;
-use crate::ids::{ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
+use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
 use crate::store::StoreError;
 
 /// How dangerous a call is (DESIGN.md, section 4.6).
@@ -72,7 +72,7 @@ pub enum Decision {
         #[serde(default)]
         reason: Option<String>,
     },
-    /// Run it, and don't ask again for the same in this conversation.
+    /// Run it, and don't ask again for the same: a [`Grant`] is written.
     Always,
     /// Don't run it; this text is its result (deny-with-edit).
     Replace {
@@ -94,6 +94,24 @@ impl Approval {
             (ApprovalState::Denied, Some(Decision::Replace { .. })) => "replaced",
             (state, _) => state.as_str(),
         }
+    }
+
+    /// What somebody is told who comes too late: who decided, by which surface, and what.
+    pub fn stands(&self) -> String {
+        match &self.decided_by {
+            Some(by) => {
+                format!("already decided by {} via {}: {}", by.who, by.via, self.verdict())
+            }
+            None => self.verdict().to_owned(),
+        }
+    }
+
+    /// Whether this person, at this surface, is among those asked. A person is one of a channel: the same
+    /// name elsewhere is somebody else.
+    pub fn may_decide(&self, decider: &Decider) -> bool {
+        let routed =
+            self.route.as_ref().is_some_and(|route| route.asks(&decider.who, &decider.via));
+        routed || (self.channel.as_str() == decider.via && self.approvers.contains(&decider.who))
     }
 }
 
@@ -130,6 +148,45 @@ pub struct Decider {
     pub via: String,
 }
 
+/// What *always* would cover, as it is shown to the person before they say so.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GrantOffer {
+    /// The tool and its arguments, or the resolved command; secrets cleaned.
+    pub pattern: String,
+    /// SHA-256 (hex) of exactly what the pattern stands for.
+    pub key: String,
+}
+
+/// The place of a request among those of one response, which are shown together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BatchPlace {
+    /// The batch: the id of its first request.
+    pub id: ApprovalId,
+    /// From 1.
+    pub position: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+/// Another channel where the request is asked too.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ApprovalRoute {
+    /// The channel.
+    pub channel: ChannelId,
+    /// Its people who may decide.
+    pub approvers: Vec<String>,
+    /// It is posted there; else whoever is connected is shown it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub posted: bool,
+}
+
+impl ApprovalRoute {
+    /// Whether this person, at this surface, is asked.
+    pub fn asks(&self, who: &str, via: &str) -> bool {
+        self.channel.as_str() == via && self.approvers.iter().any(|one| one == who)
+    }
+}
+
 /// A request as stored and as the admin API shows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Approval {
@@ -161,6 +218,18 @@ pub struct Approval {
     pub expires_at: Timestamp,
     /// The sender ids that may decide, beside tokens of role operator and admin.
     pub approvers: Vec<String>,
+    /// The arguments on one line: path first, long values cut, secrets cleaned.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// What *always* would cover; none: this call can only be decided by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<GrantOffer>,
+    /// Its place among the requests of the same response, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchPlace>,
+    /// Where else it is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<ApprovalRoute>,
     /// Where it stands.
     pub state: ApprovalState,
     /// What was decided.
@@ -178,17 +247,44 @@ pub struct Approval {
     pub decided_at: Option<Timestamp>,
 }
 
-/// A standing grant: "always" for a tool with exactly these arguments, in one conversation.
+/// Where a grant holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantScope {
+    /// In the conversation it was given in.
+    #[default]
+    Conversation,
+    /// In every conversation of the agent.
+    Agent,
+}
+
+impl GrantScope {
+    /// The word in the database and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A standing grant: what somebody said *always* to, as it was shown to them, until it ends or is revoked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Grant {
     /// The grant.
     pub id: GrantId,
-    /// Where it holds.
+    /// How far it holds.
+    pub scope: GrantScope,
+    /// The conversation it was given in.
     pub conversation_id: ConversationId,
+    /// The agent whose call it was.
+    pub agent: AgentName,
     /// The tool's resolved name.
     pub tool: String,
-    /// SHA-256 (hex) of the canonical arguments it covers.
-    pub arguments_hash: String,
+    /// What it covers, as shown.
+    pub pattern: String,
+    /// SHA-256 (hex) of exactly what the pattern stands for.
+    pub key: String,
     /// Who gave it.
     pub granted_by: Decider,
     /// When.
@@ -197,6 +293,32 @@ pub struct Grant {
     /// Until when.
     #[serde(with = "crate::time::millis")]
     pub expires_at: Timestamp,
+    /// Who took it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<Decider>,
+    /// When.
+    #[serde(
+        default,
+        with = "crate::time::millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl Grant {
+    /// Whether it holds in this conversation of this agent, now.
+    pub fn holds(
+        &self,
+        conversation_id: ConversationId,
+        agent: &AgentName,
+        now: Timestamp,
+    ) -> bool {
+        let here = match self.scope {
+            GrantScope::Conversation => self.conversation_id == conversation_id,
+            GrantScope::Agent => self.agent == *agent,
+        };
+        here && self.revoked_at.is_none() && now < self.expires_at
+    }
 }
 
 /// A decision as the store holds it.

@@ -165,6 +165,9 @@ pub enum ChatMessage {
         name: String,
         /// What the model reads.
         output: String,
+        /// It is content from outside, which may carry instructions of a stranger (A096).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        outside: bool,
     },
 }
 

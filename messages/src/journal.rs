@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::approval::Decision;
 use crate::chat::{ToolCall, Usage};
 use crate::ids::{ApprovalId, CallId};
+use crate::receipt::ReceiptRecord;
 use crate::tool::Effects;
 use crate::turn::{CallState, TurnFinish};
 
@@ -60,6 +61,9 @@ pub enum JournalKind {
         /// It takes the result of that call of the response, counted from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         same_as: Option<usize>,
+        /// Its result is content from outside.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        brings_in: bool,
     },
     /// A person was asked.
     ApprovalAsked {
@@ -88,8 +92,11 @@ pub enum JournalKind {
         call: CallId,
         /// Which.
         state: CallState,
-        /// What the model will read, bounded and cleaned.
+        /// What the model will read, bounded and cleaned; a receipt's line is added to it.
         output: String,
+        /// The result's receipt, if it got one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipt: Option<ReceiptRecord>,
     },
     /// The round stands in the history.
     Appended {

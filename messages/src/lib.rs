@@ -19,6 +19,7 @@ pub mod journal;
 pub mod model;
 pub mod observe;
 pub mod progress;
+pub mod receipt;
 pub mod session;
 pub mod settings;
 pub mod store;

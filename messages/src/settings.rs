@@ -360,15 +360,32 @@ pub struct AgentSettings {
     /// The hooks of its turns, in the order they are asked.
     #[serde(default)]
     pub hooks: Vec<String>,
-    /// Where approvals of turns without a way to ask go: `admin`.
+    /// Where approvals are asked beside the turn's own channel: `admin`, or a channel with `approvers`, who
+    /// answer there: `ws`, `cli`, or a webhook such as `webhook.ops` with a `secret` and a `reply_url`.
     #[serde(default)]
     pub approval_route: Option<String>,
+    /// If nobody can be reached by `approval_route`, the turn's own people are asked; else it is denied.
+    #[serde(default)]
+    pub approval_route_inherit: bool,
+    /// Receipts of its tool results.
+    #[serde(default)]
+    pub tool_receipts: ReceiptSettings,
     /// The bundles of MCP tools it is granted. None: no MCP tools.
     #[serde(default)]
     pub mcp_bundles: Vec<String>,
     /// Which of the granted MCP tools a turn is shown. None: all. They hide; they never grant.
     #[serde(default)]
     pub tool_filter_groups: Vec<ToolFilterGroup>,
+}
+
+/// Receipts of an agent's tool results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReceiptSettings {
+    /// Each successful result gets a receipt, which `rookery receipts verify` checks.
+    pub enabled: bool,
+    /// A turn's receipts are listed below its reply.
+    pub show_in_response: bool,
 }
 
 /// How much an agent may do by itself.
@@ -398,12 +415,52 @@ pub struct RiskProfile {
     pub auto_approve: Vec<String>,
     /// Calls of these tools always ask, whatever else admits them.
     pub always_ask: Vec<String>,
-    /// Only these shell commands, by first word; `*` is any.
+    /// Only these shell commands, by first word; `*` is any. The list admits, it approves nothing: the risk
+    /// of each command decides as for any tool, and reading commands don't ask. Absent: any command.
     pub allowed_commands: Option<Vec<String>>,
     /// Paths no tool may touch, beside our own configuration and data.
     pub forbidden_paths: Vec<PathBuf>,
     /// High-risk calls are blocked instead of asked about.
     pub block_high_risk: bool,
+    /// Most successful calls of a tool by one sender, by the tool's name. None: no limit.
+    pub rate_limits: BTreeMap<String, RateLimit>,
+    /// Where network tools may go.
+    pub network: NetworkSettings,
+}
+
+/// How often a tool may be called by one sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// Most calls within any minute that succeed or run; 0 is never.
+    pub per_minute: u32,
+}
+
+/// Where network tools may go. Hosts are `example.org`, `*.example.org` (all below it), an address, or a
+/// network such as `192.0.2.0/24`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// Only these hosts. Absent: every public one.
+    pub allow_hosts: Option<Vec<String>>,
+    /// Never these hosts, whatever else admits them.
+    pub deny_hosts: Vec<String>,
+    /// Only these ports of public hosts.
+    pub allow_ports: Vec<u16>,
+    /// Private destinations that are open all the same, with a port or at every port: `10.1.0.0/16`,
+    /// `127.0.0.1:8080`, `wiki.example:443`.
+    pub allow_private: Vec<String>,
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        Self {
+            allow_hosts: None,
+            deny_hosts: Vec::new(),
+            allow_ports: vec![80, 443],
+            allow_private: Vec::new(),
+        }
+    }
 }
 
 /// What a turn does when it reaches its iteration cap.
@@ -464,10 +521,23 @@ impl Default for RuntimeProfile {
     }
 }
 
+/// What there is to say of a built-in channel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OwnChannelSettings {
+    /// Callers that may decide approvals, by their tokens' names; `local` is whoever needs none. Default: the
+    /// turn's sender.
+    pub approvers: Option<Vec<String>>,
+}
+
 /// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChannelSettings {
+    /// The terminal's chat.
+    pub cli: OwnChannelSettings,
+    /// WebSocket clients and the web page.
+    pub ws: OwnChannelSettings,
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
     pub webhook: BTreeMap<String, WebhookSettings>,
 }

@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::address::Message;
-use crate::approval::{Approval, Decider, Decision, Grant};
+use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::{ChatMessage, Usage};
 use crate::envelope::{Envelope, Inbound, ReplyAddress};
 use crate::ids::{
-    ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, MessageId, OutboxId, TurnId,
+    AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, MessageId,
+    OutboxId, TurnId,
 };
 use crate::journal::JournalEntry;
 use crate::tool::ProcessRecord;
@@ -145,6 +146,15 @@ pub enum Write {
     },
     /// Decide an approval: one compare-and-set on *pending* (I7).
     DecideApproval(DecideApproval),
+    /// Take a grant back. One that is revoked stays as it is.
+    RevokeGrant {
+        /// The grant.
+        id: GrantId,
+        /// Now.
+        at: Timestamp,
+        /// Who asks, for the audit.
+        by: Decider,
+    },
     /// Take outbox rows of a channel that are due: pending → sending.
     ClaimOutbox {
         /// The channel.
@@ -316,8 +326,19 @@ pub struct DecideApproval {
     pub privileged: bool,
     /// Now.
     pub at: Timestamp,
-    /// For *always*: the grant to write, with the same transaction.
-    pub grant: Option<Grant>,
+    /// For *always*: the grant to write, with the same transaction. It covers what the request offers.
+    pub grant: Option<NewGrant>,
+}
+
+/// What of a grant its giver chooses; the rest is the request's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewGrant {
+    /// A fresh id.
+    pub id: GrantId,
+    /// How far it holds.
+    pub scope: GrantScope,
+    /// Until when.
+    pub expires_at: Timestamp,
 }
 
 /// How a decision went.
@@ -503,6 +524,13 @@ pub struct AuditRow {
 pub enum Read {
     /// One turn.
     Turn(TurnId),
+    /// What journal and history say of one call of a turn.
+    CallTrail {
+        /// The turn.
+        turn: TurnId,
+        /// The call.
+        call: CallId,
+    },
     /// Turns, newest first.
     Turns {
         /// Of this platform conversation id.
@@ -540,12 +568,23 @@ pub enum Read {
     Grant {
         /// The conversation.
         conversation_id: ConversationId,
+        /// The agent.
+        agent: AgentName,
         /// The tool's resolved name.
         tool: String,
-        /// The hash of the canonical arguments.
-        arguments_hash: String,
+        /// The key of what the call is.
+        key: String,
         /// Now.
         at: Timestamp,
+    },
+    /// Grants, newest first.
+    Grants {
+        /// Ended and revoked ones too.
+        all: bool,
+        /// Now.
+        at: Timestamp,
+        /// At most so many.
+        limit: u32,
     },
     /// How accepted envelopes ended.
     Ledger,
@@ -560,6 +599,8 @@ pub enum Read {
     Processes,
     /// The audit, newest first.
     Audit {
+        /// Nothing older.
+        since: Option<Timestamp>,
         /// At most so many.
         limit: u32,
     },
@@ -610,6 +651,15 @@ impl Ledger {
     }
 }
 
+/// What a call left behind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CallTrail {
+    /// The turn's journal, in order.
+    pub journal: Vec<JournalEntry>,
+    /// Its result in the conversation's history, once the round stands there.
+    pub shown: Option<ChatMessage>,
+}
+
 /// A conversation as the API lists it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConversationRow {
@@ -641,6 +691,8 @@ pub enum Written {
     Cancelled(CancelOutcome),
     /// To [`Write::DecideApproval`].
     Decided(DecideOutcome),
+    /// To [`Write::RevokeGrant`]: the grant as it stands; none if there is no such grant.
+    Revoked(Option<Box<Grant>>),
     /// To [`Write::ClaimOutbox`].
     Outbox(Vec<OutboxRow>),
     /// To everything else.
@@ -652,6 +704,8 @@ pub enum Written {
 pub enum Found {
     /// A turn.
     Turn(Option<Box<TurnRecord>>),
+    /// A call's traces; none if there is no such turn.
+    CallTrail(Option<Box<CallTrail>>),
     /// Turns.
     Turns(Vec<TurnRecord>),
     /// Messages; none if there is no such conversation.
@@ -665,7 +719,9 @@ pub enum Found {
     /// An approval.
     Approval(Option<Box<Approval>>),
     /// A grant.
-    Grant(Option<Grant>),
+    Grant(Option<Box<Grant>>),
+    /// Grants.
+    Grants(Vec<Grant>),
     /// The ledger.
     Ledger(Ledger),
     /// Dead letters.

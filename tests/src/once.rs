@@ -85,6 +85,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 
@@ -93,7 +94,7 @@ mod tests {
     }
 
     fn finished(state: CallState) -> JournalKind {
-        JournalKind::CallFinished { call: id(1), state, output: "output".into() }
+        JournalKind::CallFinished { call: id(1), state, output: "output".into(), receipt: None }
     }
 
     fn journal(kinds: impl IntoIterator<Item = (u32, JournalKind)>) -> Vec<JournalEntry> {

@@ -277,7 +277,9 @@ async fn policy_check_tells_what_the_gate_would_say_and_needs_no_service() {
     for (level, tool, args, decision, code) in [
         ("supervised", "file_read", r#"{"path": "a"}"#, "allowed", 0),
         ("supervised", "file_write", r#"{"path": "a", "content": ""}"#, "needs_approval", 0),
-        ("supervised", "shell", r#"{"command": "ls"}"#, "needs_approval", 0),
+        ("supervised", "shell", r#"{"command": "ls"}"#, "allowed", 0),
+        ("supervised", "shell", r#"{"command": "ls; rm x"}"#, "needs_approval", 0),
+        ("supervised", "shell", r#"{"command": "cat /etc/passwd"}"#, "blocked", 3),
         ("full", "shell", r#"{"command": "ls"}"#, "allowed", 0),
         ("readonly", "file_write", r#"{"path": "a", "content": ""}"#, "blocked", 3),
         ("full", "file_read", r#"{"path": "../../etc/passwd"}"#, "blocked", 3),

@@ -410,7 +410,7 @@ async fn a_cancel_ends_the_turn_in_bounded_time_from_every_state_and_history_sta
         Config::new().level("supervised").agent("approval_route = \"admin\""),
     )
     .await;
-    let ask = || Reply::calls([Call::shell("echo x")]);
+    let ask = || Reply::calls([Call::shell("touch x")]);
     let wait = || Reply::calls([Call::new("wait", json!({"seconds": 200}))]);
     world.model.script("no answer", [Reply::silence()]);
     world.model.script("streaming", [Reply::stream().delta("a").hang()]);

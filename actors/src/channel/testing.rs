@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_messages::address::Address;
-use rookery_messages::approval::{Approval, ApprovalState, Risk};
+use rookery_messages::approval::{Approval, ApprovalState, GrantOffer, Risk};
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
@@ -233,6 +233,10 @@ impl Base {
             asked_at: now,
             expires_at: now + Duration::from_secs(600),
             approvers: vec![claim.sender.clone()],
+            summary: "path=a.txt".to_owned(),
+            offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+            batch: None,
+            route: None,
             state: ApprovalState::Pending,
             decision: None,
             decided_by: None,

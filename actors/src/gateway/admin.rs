@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
+use jiff::Timestamp;
 use rookery_messages::approval::Decider;
 use rookery_messages::caller::Caller;
 use rookery_messages::channel::SenderMsg;
@@ -92,10 +93,21 @@ pub(super) async fn ledger(State(shared): State<Arc<Shared>>) -> Result<Json<Led
     Ok(Json(shared.deps.store.ledger().await?))
 }
 
+/// The audit's query.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuditParams {
+    #[serde(default)]
+    limit: Option<u32>,
+    /// Nothing older.
+    #[serde(default)]
+    since: Option<Timestamp>,
+}
+
 /// `GET /admin/v1/audit`: newest first.
 pub(super) async fn audit(
     State(shared): State<Arc<Shared>>,
-    ApiQuery(limit): ApiQuery<Limit>,
+    ApiQuery(AuditParams { limit, since }): ApiQuery<AuditParams>,
 ) -> Result<Json<Vec<AuditRow>>, ApiError> {
-    Ok(Json(shared.deps.store.audit_rows(limit.get()).await?))
+    Ok(Json(shared.deps.store.audit_rows(since, Limit { limit }.get()).await?))
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Grant};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, GrantScope};
 use rookery_messages::caller::Caller;
 use rookery_messages::ids::{ApprovalId, GrantId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::AuthRole;
-use rookery_messages::store::{DecideApproval, DecideOutcome};
+use rookery_messages::store::{DecideApproval, DecideOutcome, NewGrant};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -71,6 +71,15 @@ pub(super) struct DecisionBody {
     replacement: Option<String>,
     #[serde(default)]
     reason: Option<String>,
+    #[serde(default)]
+    scope: Option<GrantScope>,
+}
+
+/// A decision as somebody makes it, checked and cleaned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    decision: Decision,
+    scope: GrantScope,
 }
 
 /// `POST /admin/v1/approvals/<id>`.
@@ -84,13 +93,26 @@ pub(super) async fn decide(
     let id: ApprovalId = id.parse().map_err(|_| ApiError::not_found("approval"))?;
     let approval = shared.deps.store.approval(id).await?;
     let approval = approval.ok_or_else(|| ApiError::not_found("approval"))?;
-    let decision = decision(body.decision, body.replacement, body.reason)?;
+    let choice = choice(body.decision, body.replacement, body.reason, body.scope)?;
     let decider = Decider { who: caller.name, via: caller.via };
-    settle(&shared, &approval, decision, decider, true).await.map(Json)
+    settle(&shared, &approval, choice, decider, true).await.map(Json)
 }
 
-/// A decision from its parts, checked and cleaned.
-pub(super) fn decision(
+/// A decision from its parts.
+pub(super) fn choice(
+    word: Word,
+    replacement: Option<String>,
+    reason: Option<String>,
+    scope: Option<GrantScope>,
+) -> Result<Choice, ApiError> {
+    if scope.is_some() && word != Word::Always {
+        return Err(ApiError::bad_request("invalid_field", "`scope` goes only with `always`"));
+    }
+    let decision = decision(word, replacement, reason)?;
+    Ok(Choice { decision, scope: scope.unwrap_or_default() })
+}
+
+fn decision(
     word: Word,
     replacement: Option<String>,
     reason: Option<String>,
@@ -114,18 +136,23 @@ pub(super) fn decision(
 pub(super) async fn settle(
     shared: &Shared,
     approval: &Approval,
-    decision: Decision,
+    choice: Choice,
     decider: Decider,
     privileged: bool,
 ) -> Result<Approval, ApiError> {
     let (deps, now) = (&shared.deps, shared.deps.world.now());
-    let grant = matches!(decision, Decision::Always).then(|| Grant {
+    let Choice { decision, scope } = choice;
+    let always = decision == Decision::Always;
+    if always && approval.offer.is_none() && approval.state == ApprovalState::Pending {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "no_grant",
+            "this call can't be granted for later; approve it for this once",
+        ));
+    }
+    let grant = always.then(|| NewGrant {
         id: GrantId(deps.world.ids.next()),
-        conversation_id: approval.conversation_id,
-        tool: approval.tool.clone(),
-        arguments_hash: approval.arguments_hash.clone(),
-        granted_by: decider.clone(),
-        granted_at: now,
+        scope,
         expires_at: now + Duration::from_secs(deps.settings.approvals.grant_secs),
     });
     let request =
@@ -136,8 +163,7 @@ pub(super) async fn settle(
             Ok(*decided)
         }
         DecideOutcome::AlreadyDecided(stands) => {
-            let message = format!("the approval is {} already", stands.state.as_str());
-            Err(ApiError::new(StatusCode::CONFLICT, "already_decided", message)
+            Err(ApiError::new(StatusCode::CONFLICT, "already_decided", stands.stands())
                 .detail("approval", json!(stands)))
         }
         DecideOutcome::NotAllowed => Err(ApiError::new(

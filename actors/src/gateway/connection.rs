@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::extract::ws::{WebSocket, close_code};
 use futures_util::StreamExt;
 use rookery_messages::address::Message;
-use rookery_messages::approval::Decider;
+use rookery_messages::approval::{Approval, Decider};
 use rookery_messages::caller::Caller;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::exit::{ActorError, StopReason};
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::access::View;
-use super::approvals::{Word, decision, settle};
+use super::approvals::{Choice, choice, settle};
 use super::cancel::{cancel, stop_running};
 use super::deps::Shared;
 use super::error::ApiError;
@@ -59,6 +59,14 @@ pub(super) struct Terms {
 impl Terms {
     fn decider(&self) -> Decider {
         Decider { who: self.caller.name.clone(), via: self.place.channel.to_string() }
+    }
+
+    /// An approval of another conversation is asked here too, of this caller.
+    pub fn is_asked(&self, approval: &Approval) -> bool {
+        approval.route.as_ref().is_some_and(|route| {
+            route.asks(&self.caller.name, self.place.channel.as_str())
+                || (self.is_operator() && route.channel == self.place.channel)
+        })
     }
 
     fn is_operator(&self) -> bool {
@@ -243,8 +251,8 @@ impl ConnectionState {
             ClientFrame::Message { id, text } => self.message(ctx, id, text),
             ClientFrame::Steer { text } => self.steer(ctx, text),
             ClientFrame::Cancel { turn } => self.cancel(ctx, turn),
-            ClientFrame::Approval { id, decision, replacement, reason } => {
-                self.decide(ctx, id, decision, replacement, reason);
+            ClientFrame::Approval { id, decision, replacement, reason, scope } => {
+                self.decide(ctx, id, choice(decision, replacement, reason, scope));
             }
             ClientFrame::Resume { seq } => self.say(ctx, Out::Resume(seq)),
         }
@@ -355,9 +363,7 @@ impl ConnectionState {
         &mut self,
         ctx: &mut Ctx<Connection>,
         id: ApprovalId,
-        word: Word,
-        replacement: Option<String>,
-        reason: Option<String>,
+        choice: Result<Choice, ApiError>,
     ) {
         let (shared, terms) = (Arc::clone(&self.shared), Arc::clone(&self.terms));
         let conversation = self.conversation;
@@ -366,11 +372,15 @@ impl ConnectionState {
                 let approval = shared.deps.store.approval(id).await?;
                 // Bound to its conversation: elsewhere it does not exist, but for operators (A088).
                 let approval = approval
-                    .filter(|a| terms.is_operator() || Some(a.conversation_id) == conversation)
+                    .filter(|a| {
+                        terms.is_operator()
+                            || Some(a.conversation_id) == conversation
+                            || terms.is_asked(a)
+                    })
                     .ok_or_else(|| ApiError::not_found("approval"))?;
-                let decision = decision(word, replacement, reason)?;
+                let choice = choice?;
                 let privileged = terms.is_operator();
-                settle(&shared, &approval, decision, terms.decider(), privileged).await
+                settle(&shared, &approval, choice, terms.decider(), privileged).await
             };
             // A084: what is said comes from what is stored.
             let frame = match decided.await {

@@ -22,6 +22,7 @@ use crate::channel::IntakeHandle;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::runtime::Directory;
 use crate::store::StoreClient;
+use crate::tool::receipts::ReceiptKeys;
 
 /// One part of the service, for `/readyz`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -79,6 +80,8 @@ pub struct GatewayDeps {
     pub probes: Probes,
     /// Who may come in.
     pub tokens: Tokens,
+    /// The keys of receipts, for those who check one.
+    pub receipts: Arc<ReceiptKeys>,
     /// Routes from elsewhere, without a fallback: the tree, actor operations. The auth layer stands
     /// before them, and they find the `Caller` in the request's extensions.
     pub extra: Vec<axum::Router>,

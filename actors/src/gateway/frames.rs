@@ -1,6 +1,6 @@
 //! The objects of the WebSocket and of SSE.
 
-use rookery_messages::approval::Approval;
+use rookery_messages::approval::{Approval, GrantScope};
 use rookery_messages::event::{TurnEvent, TurnEventKind};
 use rookery_messages::ids::{ApprovalId, TurnId};
 use rookery_messages::turn::TurnRecord;
@@ -33,6 +33,8 @@ pub(super) enum ClientFrame {
         replacement: Option<String>,
         #[serde(default)]
         reason: Option<String>,
+        #[serde(default)]
+        scope: Option<GrantScope>,
     },
     /// What came after `seq`, again.
     Resume { seq: u64 },

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::access::View;
+use super::control;
 use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::{ApiQuery, json_error, read_body, require_json};
@@ -78,6 +79,11 @@ pub(super) async fn receive(
         let message = format!("`{}` may not use this webhook", inbound.sender.id);
         return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message)
             .hint("add the sender to allowed_users"));
+    }
+    if settings.secret.is_some()
+        && let Some(control) = control::parse(&inbound.text)
+    {
+        return control::answer(&shared, &inbound, control?).await;
     }
     let outcome = intake.receive(inbound).await?;
     answer(&shared, &outcome, params.wait).await

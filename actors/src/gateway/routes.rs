@@ -6,11 +6,14 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use super::deps::Shared;
 use super::error::ApiError;
-use super::{admin, approvals, auth, conversations, events, guard, hooks, page, probes, turns, ws};
+use super::{
+    admin, approvals, auth, conversations, events, grants, guard, hooks, page, probes, receipts,
+    turns, ws,
+};
 
 /// Everything the gateway serves.
 pub(super) fn build(shared: &Arc<Shared>) -> Router {
@@ -28,10 +31,13 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/v1/ws", get(ws::upgrade))
         .route("/admin/v1/approvals", get(approvals::list))
         .route("/admin/v1/approvals/{id}", post(approvals::decide))
+        .route("/admin/v1/grants", get(grants::list))
+        .route("/admin/v1/grants/{id}", delete(grants::revoke))
         .route("/admin/v1/deadletters", get(admin::dead_letters))
         .route("/admin/v1/deadletters/{id}/retry", post(admin::retry_dead_letter))
         .route("/admin/v1/deadletters/{id}/purge", post(admin::purge_dead_letter))
         .route("/admin/v1/crashes", get(admin::crashes))
+        .route("/admin/v1/receipts/verify", post(receipts::verify))
         .route("/admin/v1/ledger", get(admin::ledger))
         .route("/admin/v1/audit", get(admin::audit))
         .route("/admin/v1/conversations", get(conversations::list))

@@ -31,13 +31,13 @@ pub(super) struct Place {
     pub conversation: String,
 }
 
-/// Pending approvals of a conversation, oldest first.
+/// Pending approvals that are shown, oldest first.
 pub(super) async fn pending(
     shared: &Shared,
-    conversation: ConversationId,
+    shows: impl Fn(&Approval) -> bool,
 ) -> Result<Vec<Approval>, StoreError> {
     let mut pending = shared.deps.store.approvals(true, APPROVALS).await?;
-    pending.retain(|approval| approval.conversation_id == conversation);
+    pending.retain(shows);
     Ok(pending)
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn take(
         }
     };
     let record = record.and_then(|record| view.turn(shared, record));
-    let approvals = pending(shared, conversation).await?;
+    let approvals = pending(shared, |one| one.conversation_id == conversation).await?;
     let (name, channel) = (place.conversation.clone(), place.channel.clone());
     let messages = shared.deps.store.messages(channel, name, MESSAGES).await?.unwrap_or_default();
     Ok(json!({

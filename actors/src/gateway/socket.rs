@@ -11,8 +11,10 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use rookery_messages::address::Address;
+use rookery_messages::approval::Approval;
 use rookery_messages::ids::ConversationId;
 use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite;
@@ -155,6 +157,7 @@ impl Writer {
         }
         // A086: whoever comes back sees again what waits for a decision.
         self.show_pending().await?;
+        let mut routed = self.shared.deps.hub.routed();
         let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
         loop {
             let Opening { follower, births } = &mut self.opening;
@@ -163,6 +166,12 @@ impl Writer {
                 command = self.commands.recv() => self.obey(command.ok_or(Closed)?).await?,
                 item = next(follower.as_mut()) => self.pass_on(item).await?,
                 heard = heard(births, &self.terms, waits) => self.begin(heard).await?,
+                asked = routed.recv() => match asked {
+                    Ok(approval) => self.pass_routed(&approval).await?,
+                    Err(RecvError::Lagged(_)) => self.show_pending().await?,
+                    // The hub lives as long as the service.
+                    Err(RecvError::Closed) => return Err(Closed),
+                },
                 _ = ping.tick() => self.raw(Message::Ping(Default::default())).await?,
             }
         }
@@ -264,9 +273,22 @@ impl Writer {
         Ok(())
     }
 
+    /// A request of another conversation that is asked here too; our own's come with its events.
+    async fn pass_routed(&mut self, approval: &Approval) -> Result<(), Closed> {
+        let own = self.opening.follower.as_ref().map(|follower| follower.conversation);
+        if own == Some(approval.conversation_id) || !self.terms.is_asked(approval) {
+            return Ok(());
+        }
+        self.send(frames::approval(approval, self.seq)).await
+    }
+
     async fn show_pending(&mut self) -> Result<(), Closed> {
-        let Some(follower) = &self.opening.follower else { return Ok(()) };
-        match snapshot::pending(&self.shared, follower.conversation).await {
+        let own = self.opening.follower.as_ref().map(|follower| follower.conversation);
+        let terms = Arc::clone(&self.terms);
+        let shows = move |approval: &Approval| {
+            own == Some(approval.conversation_id) || terms.is_asked(approval)
+        };
+        match snapshot::pending(&self.shared, shows).await {
             Ok(pending) => {
                 for approval in pending {
                     self.send(frames::approval(&approval, self.seq)).await?;

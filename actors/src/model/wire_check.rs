@@ -157,6 +157,7 @@ struct Found {
     wire_id: String,
     name: String,
     output: String,
+    outside: bool,
 }
 
 #[derive(Default)]
@@ -197,8 +198,8 @@ impl Repair {
             ChatMessage::Assistant { text, calls, interrupted } => {
                 self.take_assistant(text, calls, interrupted);
             }
-            ChatMessage::Tool { call, wire_id, name, output } => {
-                self.take_result(call, Found { wire_id, name, output });
+            ChatMessage::Tool { call, wire_id, name, output, outside } => {
+                self.take_result(call, Found { wire_id, name, output, outside });
             }
         }
     }
@@ -303,15 +304,15 @@ impl Repair {
 
     fn answer(&mut self, call: &ToolCall, found: Option<Found>) -> ChatMessage {
         let wire_id = call.wire_id();
-        let (name, output) = match found {
-            Some(found) => (found.name, found.output),
+        let (name, output, outside) = match found {
+            Some(found) => (found.name, found.output, found.outside),
             None => {
                 self.changed(1);
                 // Whether it had begun isn't known here, so it is said that it may have.
-                (call.name.clone(), text::INTERRUPTED_RUNNING.to_owned())
+                (call.name.clone(), text::INTERRUPTED_RUNNING.to_owned(), false)
             }
         };
-        ChatMessage::Tool { call: call.id, wire_id, name, output }
+        ChatMessage::Tool { call: call.id, wire_id, name, output, outside }
     }
 }
 

@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
+use rookery_messages::approval::Approval;
 use rookery_messages::event::{TurnEvent, TurnEventKind};
 use rookery_messages::ids::{ConversationId, TurnId};
 use rookery_messages::time::World;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 /// Events kept per conversation.
 const RING: usize = 512;
+/// Routed approvals kept for a follower that is slow; it finds what it missed in the store.
+const ROUTED: usize = 256;
 /// Conversations kept without a follower before the oldest are dropped.
 const KEEP: usize = 4_096;
 
@@ -62,12 +65,29 @@ pub struct EventHub {
     world: World,
     streams: DashMap<ConversationId, Arc<Stream>>,
     order: Mutex<VecDeque<ConversationId>>,
+    routed: broadcast::Sender<Arc<Approval>>,
 }
 
 impl EventHub {
     /// Without any stream.
     pub fn new(world: World) -> Arc<Self> {
-        Arc::new(Self { world, streams: DashMap::new(), order: Mutex::new(VecDeque::new()) })
+        Arc::new(Self {
+            world,
+            streams: DashMap::new(),
+            order: Mutex::new(VecDeque::new()),
+            routed: broadcast::Sender::new(ROUTED),
+        })
+    }
+
+    /// Tells whoever is connected of an approval that is asked in another channel than its own.
+    pub fn route(&self, approval: Approval) {
+        // Nobody may be connected: the request stands in the store.
+        let _ = self.routed.send(Arc::new(approval));
+    }
+
+    /// Approvals that are asked in another channel than their own, from now on.
+    pub fn routed(&self) -> broadcast::Receiver<Arc<Approval>> {
+        self.routed.subscribe()
     }
 
     /// Adds an event; gives its seq.

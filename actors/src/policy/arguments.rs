@@ -15,8 +15,12 @@ pub fn canonical_arguments(arguments: &Map<String, Value>) -> String {
 
 /// SHA-256 of [`canonical_arguments`], in lower-case hex.
 pub fn arguments_hash(arguments: &Map<String, Value>) -> String {
-    let digest = Sha256::digest(canonical_arguments(arguments).as_bytes());
-    digest.iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(canonical_arguments(arguments).as_bytes()))
+}
+
+/// Bytes in lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })

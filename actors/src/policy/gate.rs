@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Grant, Risk};
-use rookery_messages::ids::{ApprovalId, ConversationId};
-use rookery_messages::settings::{AutonomyLevel, RiskProfile};
+use rookery_messages::ids::{AgentName, ApprovalId, ConversationId};
+use rookery_messages::settings::{AutonomyLevel, NetworkSettings, RiskProfile};
 use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
 
+use super::network::NetworkRules;
 use super::paths::PathGate;
+use super::taint::carries_out;
 use command::CommandVerdict;
 
 /// What the gate says of a call.
@@ -46,10 +48,14 @@ pub struct CallToJudge<'a> {
     pub tool: &'a str,
     /// What it would do.
     pub effects: &'a CallEffects,
-    /// Hash of the arguments as they will run ([`super::arguments::arguments_hash`]).
-    pub arguments_hash: &'a str,
+    /// What a grant would have to name ([`super::cover::Cover::key`]); none: no grant can cover it.
+    pub key: Option<&'a str>,
     /// The conversation it belongs to.
     pub conversation_id: ConversationId,
+    /// The agent whose call it is.
+    pub agent: &'a AgentName,
+    /// The tool that brought content from outside into the conversation, if one did.
+    pub tainted: Option<&'a str>,
     /// A standing grant that may cover it; the gate checks that it does.
     pub grant: Option<&'a Grant>,
     /// The request by which a person approved exactly this call, if one did. It answers a question; it
@@ -65,6 +71,8 @@ pub struct Gate {
     profile: Arc<RiskProfile>,
     workspace: PathBuf,
     forbidden: Arc<[PathBuf]>,
+    network: Arc<NetworkSettings>,
+    rules: Arc<NetworkRules>,
 }
 
 impl Gate {
@@ -77,12 +85,24 @@ impl Gate {
     ) -> Self {
         let workspace = workspace.into();
         let forbidden = forbidden.iter().chain(&profile.forbidden_paths).cloned().collect();
-        Self { profile, workspace, forbidden }
+        let network = Arc::new(profile.network.clone());
+        let rules = Arc::new(NetworkRules::new(&network));
+        Self { profile, workspace, forbidden, network, rules }
     }
 
     /// All closed paths: what a call's context must carry.
     pub fn forbidden_paths(&self) -> Arc<[PathBuf]> {
         Arc::clone(&self.forbidden)
+    }
+
+    /// Where its tools may connect to.
+    pub fn network(&self) -> Arc<NetworkSettings> {
+        Arc::clone(&self.network)
+    }
+
+    /// What the agent may do.
+    pub fn profile(&self) -> &Arc<RiskProfile> {
+        &self.profile
     }
 
     /// The agent's workspace.
@@ -93,6 +113,11 @@ impl Gate {
     /// Whether the lists admit a tool at all: the filter of what a model is shown (V-D1, V-D2).
     pub fn admits(&self, tool: &str) -> bool {
         self.listed(tool).is_ok()
+    }
+
+    /// Whether calls of this tool ask whatever else admits them, grants included.
+    pub fn always_asks(&self, tool: &str) -> bool {
+        self.profile.always_ask.iter().any(|name| name == tool)
     }
 
     /// Judges a call. Looks paths up, so it may wait for the file system, for nothing else.
@@ -116,21 +141,23 @@ impl Gate {
                 Err(_) => {}
             }
         }
+        for address in &call.effects.connects {
+            self.rules.judge(address).map_err(|refusal| refusal.to_string())?;
+        }
         let verdict = match &call.effects.command {
             Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
             None => None,
         };
-        if self.profile.level == AutonomyLevel::Readonly
-            && call.effects.effects != Effects::ReadOnly
-        {
+        if let Some(verdict) = &verdict {
+            *risk = verdict.risk();
+        }
+        let changes = call.effects.effects != Effects::ReadOnly;
+        if self.profile.level == AutonomyLevel::Readonly && (changes || *risk > Risk::Low) {
+            let what = if changes { "changes things" } else { "reaches out" };
             return Err(format!(
-                "tool `{}` changes things, and the risk profile's `level` is readonly",
+                "tool `{}` {what}, and the risk profile's `level` is readonly",
                 call.tool
             ));
-        }
-        if matches!(verdict, Some(CommandVerdict::Listed)) {
-            // The operator named this program, so that it is no longer an unknown.
-            *risk = (*risk).min(Risk::Medium);
         }
         self.ask_or_run(call, *risk, verdict)
     }
@@ -144,18 +171,27 @@ impl Gate {
     ) -> Result<Access, String> {
         let tool = call.tool;
         let contains = |list: &[String]| list.iter().any(|name| name == tool);
-        let always = contains(&self.profile.always_ask);
+        let always = self.always_asks(tool);
         let full = self.profile.level == AutonomyLevel::Full;
+        let taint = call.tainted.filter(|_| !full && carries_out(call.effects)).map(|source| {
+            format!(
+                "the conversation holds content from outside (a result of `{source}`), and this call of \
+                 `{tool}` could carry data out or change what later turns are told"
+            )
+        });
         let reason = match verdict {
             _ if always => Some(format!("tool `{tool}` is in `always_ask`")),
-            Some(CommandVerdict::Listed) => None,
             Some(CommandVerdict::Asks(why)) => Some(why),
-            Some(CommandVerdict::Unrestricted) if full => None,
-            Some(CommandVerdict::Unrestricted) => Some(
-                "shell commands ask unless they are plain and in `allowed_commands`".to_owned(),
-            ),
-            None if full || risk == Risk::Low => None,
-            None if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::Unrestricted(_)) => None,
+            // What admits it otherwise knows nothing of what the model has read.
+            Some(CommandVerdict::ByRisk(..)) if risk > Risk::Low && taint.is_some() => taint,
+            None if taint.is_some() => taint,
+            _ if full || risk == Risk::Low => None,
+            _ if risk == Risk::Medium && contains(&self.profile.auto_approve) => None,
+            Some(CommandVerdict::ByRisk(risk, why)) => Some(format!(
+                "{why}: {} risk, and the risk profile's `level` is supervised",
+                risk.as_str()
+            )),
             None => Some(format!(
                 "tool `{tool}` is of {} risk, and the risk profile's `level` is supervised",
                 risk.as_str()
@@ -193,9 +229,11 @@ impl Gate {
     }
 }
 
-/// How dangerous a call with these effects is. An idempotent one that reaches outside is a network write.
+/// How dangerous a call with these effects is. An idempotent one that reaches outside is a network write. One
+/// that reads from an address of the model's choice is no mere read: the address can carry data out.
 fn risk(effects: &CallEffects) -> Risk {
     match (effects.effects, effects.reach) {
+        (Effects::ReadOnly, _) if !effects.connects.is_empty() => Risk::Medium,
         (Effects::ReadOnly, _) => Risk::Low,
         (Effects::Idempotent | Effects::Once, Reach::Workspace) => Risk::Medium,
         (Effects::Idempotent | Effects::Once, Reach::Outside) => Risk::High,
@@ -205,7 +243,6 @@ fn risk(effects: &CallEffects) -> Risk {
 /// Whether a grant names exactly this call, here and now (V-H5).
 fn covers(grant: &Grant, call: &CallToJudge<'_>) -> bool {
     grant.tool == call.tool
-        && grant.arguments_hash == call.arguments_hash
-        && grant.conversation_id == call.conversation_id
-        && call.now < grant.expires_at
+        && call.key == Some(grant.key.as_str())
+        && grant.holds(call.conversation_id, call.agent, call.now)
 }

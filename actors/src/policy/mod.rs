@@ -4,8 +4,13 @@
 //! differs (A094).
 
 pub mod arguments;
+pub mod cover;
 pub mod display;
 pub mod gate;
+pub mod network;
 pub mod paths;
+pub mod programs;
+pub mod rate;
 pub mod redact;
 pub mod shell;
+pub mod taint;

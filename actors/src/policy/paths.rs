@@ -148,6 +148,11 @@ impl PathGate {
         self.forbidden.closes(&resolved, found.as_ref().map(identity))
     }
 
+    /// Whether something closed lies at or below a path, inside the workspace or not.
+    pub(crate) fn holds_closed(&self, path: &str) -> bool {
+        self.forbidden.lies_below(&resolve_existing(&self.real.join(path)))
+    }
+
     /// Refuses what is no path, and makes an absolute path inside the workspace relative.
     fn relative(&self, written: &str) -> Result<PathBuf, PathError> {
         let malformed = |why| Err(PathError::Malformed { path: written.to_owned(), why });

@@ -230,6 +230,8 @@ impl<T: Supervised> Ctx<T> {
         F: Future<Output = Option<T::Msg>> + Send + 'static,
     {
         let myself = self.myself.clone();
+        // Boxed where it is smallest: tokio copies a task's future several times on its way to the heap.
+        let future = Box::pin(future);
         self.entry.tasks.start(async move {
             let outcome = AssertUnwindSafe(future).catch_unwind().await;
             let parcel = match outcome {

@@ -237,7 +237,7 @@ impl<T: Supervised> Actor for Host<T> {
             self.handle_parcel(host, parcel).await;
         }
         if let Some(reason) = host.ctx.end.clone() {
-            self.finalize(host, reason).await;
+            Box::pin(self.finalize(host, reason)).await;
             myself.stop(None);
         }
         Ok(())
@@ -385,19 +385,25 @@ enum Broken {
     Panicked(PanicReport),
 }
 
-async fn guarded<F>(future: F) -> Result<(), Broken>
+/// Runs a handler. Its future is boxed: inline, it would be a part of each future that ractor's loop is made
+/// of, and copied through all of them for every message.
+fn guarded<F>(future: F) -> impl Future<Output = Result<(), Broken>>
 where
     F: Future<Output = Result<(), ActorError>>,
 {
-    match AssertUnwindSafe(in_handler(future)).catch_unwind().await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Broken::Failed(error)),
-        Err(payload) => Err(Broken::Panicked(panics::report(&*payload))),
+    let run = AssertUnwindSafe(in_handler(Box::pin(future))).catch_unwind();
+    async move {
+        match run.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Broken::Failed(error)),
+            Err(payload) => Err(Broken::Panicked(panics::report(&*payload))),
+        }
     }
 }
 
-async fn guarded_unit<F: Future<Output = ()>>(future: F) {
-    let _ = AssertUnwindSafe(in_handler(future)).catch_unwind().await;
+fn guarded_unit<F: Future<Output = ()>>(future: F) -> impl Future<Output = ()> {
+    let run = AssertUnwindSafe(in_handler(Box::pin(future))).catch_unwind();
+    run.map(|_panics_end_here| ())
 }
 
 /// The stop handle of a new incarnation. A stop also starts a watch outside the actor: whatever hangs

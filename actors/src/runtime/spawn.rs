@@ -143,8 +143,11 @@ async fn spawn_at<T: Supervised>(
     directory.insert(&entry);
     #[allow(clippy::disallowed_methods, reason = "the one place where actors are spawned")]
     let spawned = match parent {
-        Some((_, supervisor)) => Host::<T>::spawn_linked(None, host, host_args, supervisor).await,
-        None => Host::<T>::spawn(None, host, host_args).await,
+        // Boxed: a start is as large as all the actor will do, and would be a part of the parent's handler.
+        Some((_, supervisor)) => {
+            Box::pin(Host::<T>::spawn_linked(None, host, host_args, supervisor)).await
+        }
+        None => Box::pin(Host::<T>::spawn(None, host, host_args)).await,
     };
     match spawned {
         Ok((actor, _join)) => {

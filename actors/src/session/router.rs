@@ -93,6 +93,7 @@ impl Supervised for RouterActor {
                     }
                     Err(error) => tracing::warn!(%error, "the sweep for open turns failed"),
                 }
+                state.deps.receipts.end_old();
                 state.next_sweep = ctx.after(SWEEP, RouterMsg::Sweep);
             }
             RouterMsg::Idle { conversation } => {
@@ -136,6 +137,7 @@ impl Supervised for RouterActor {
         } else if !state.sessions.contains_key(&conversation) {
             // Unless another session has taken its place already, whose events these are now.
             state.deps.hub.rest(conversation);
+            state.deps.receipts.rest(conversation);
             state.recheck(ctx, conversation, &exit.reason);
         }
         state.end_if_empty(ctx);

@@ -25,6 +25,7 @@ use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile, ToolMo
 use rookery_messages::store::{
     Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
 };
+use rookery_messages::time::World;
 use rookery_messages::tool::{
     CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec, text,
 };
@@ -44,14 +45,17 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
-use crate::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
+use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
+mod consent;
 mod doubles;
 mod engine;
+mod limits;
 mod observed;
 mod orders;
 mod pieces;
 mod preparing;
+mod schedules;
 
 use self::doubles::*;
 
@@ -73,20 +77,54 @@ struct Rig {
     conversation: ConversationId,
 }
 
+/// What a test may change about the service.
+struct Setup {
+    bundle: AgentBundle,
+    channels: HashMap<ChannelId, ChannelFacts>,
+    approval_timeout: Duration,
+}
+
 impl Rig {
     async fn new(profile: RiskProfile, runtime: RuntimeProfile) -> Self {
-        Self::with(profile, runtime, Hooks::default(), Narrowing::default()).await
+        Self::built(profile, runtime, |_| {}).await
     }
 
-    async fn with(
+    async fn with(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::built(RiskProfile::default(), RuntimeProfile::default(), change).await
+    }
+
+    async fn hooked(
         profile: RiskProfile,
         runtime: RuntimeProfile,
         hooks: Hooks,
         narrowing: Narrowing,
     ) -> Self {
+        let change = |setup: &mut Setup| {
+            setup.bundle.hooks = hooks;
+            setup.bundle.narrowing = narrowing;
+        };
+        Self::built(profile, runtime, change).await
+    }
+
+    async fn built(
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
+        Self::in_world(system_world(), false, profile, runtime, change).await
+    }
+
+    /// Without threads the store answers in its handler: nothing but the runtime's clock decides what comes
+    /// first.
+    async fn in_world(
+        world: World,
+        without_threads: bool,
+        profile: RiskProfile,
+        runtime: RuntimeProfile,
+        change: impl FnOnce(&mut Setup),
+    ) -> Self {
         rookery_messages::invariant::set_strict(true);
         let dir = tempfile::tempdir().unwrap();
-        let world = system_world();
         let spawner = Spawner::new(Directory::new(world.clone()), world.clone());
         let path = dir.path().join("rookery.db");
         let hold = Hold::default();
@@ -101,8 +139,12 @@ impl Rig {
             let reader = open_reader(&path)?;
             Ok(OpenedStore { writer: Box::new(writer), readers: vec![Box::new(reader)] })
         });
-        let store_actor: Child<_> =
-            spawner.spawn::<StoreActor>(SpawnSpec::new("store"), open_store).await.unwrap();
+        let spec = SpawnSpec::new("store");
+        let store_actor: Child<_> = if without_threads {
+            spawner.spawn::<InlineStore>(spec, open_store).await.unwrap()
+        } else {
+            spawner.spawn::<StoreActor>(spec, open_store).await.unwrap()
+        };
         let store = StoreClient::new(store_actor.address.clone());
         let provider = Arc::new(Scripted::default());
         let args =
@@ -113,9 +155,13 @@ impl Rig {
         let gate = Arc::new(Notify::new());
         let (began_tx, began) = mpsc::channel(64);
         let mut tools = Registry::new();
-        for (name, effects) in
-            [("read", Effects::ReadOnly), ("again", Effects::Idempotent), ("once", Effects::Once)]
-        {
+        for (name, effects) in [
+            ("read", Effects::ReadOnly),
+            ("again", Effects::Idempotent),
+            ("once", Effects::Once),
+            ("fetch", Effects::ReadOnly),
+            ("share", Effects::Idempotent),
+        ] {
             let (runs, gate, began) = (runs.clone(), gate.clone(), began_tx.clone());
             tools.insert(Arc::new(Probe { name, effects, runs, gate, began })).unwrap();
         }
@@ -132,15 +178,27 @@ impl Rig {
             tools: Arc::new(tools),
             mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
-            narrowing,
+            narrowing: Narrowing::default(),
             channels: Arc::default(),
-            hooks,
+            hooks: Hooks::default(),
             runtime,
             system_prompt: "You are Rookery.".into(),
             approval_route: None,
+            approval_inherits: false,
+            receipts: Default::default(),
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };
+        let mut setup = Setup {
+            bundle,
+            channels: HashMap::from([
+                (ChannelId::new("ws"), channel(true)),
+                (ChannelId::new("webhook.ci"), channel(false)),
+            ]),
+            approval_timeout: Duration::from_secs(600),
+        };
+        change(&mut setup);
+        let Setup { bundle, channels, approval_timeout } = setup;
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
@@ -157,15 +215,14 @@ impl Rig {
             observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
-            channels: HashMap::from([
-                (ChannelId::new("ws"), channel(true)),
-                (ChannelId::new("webhook.ci"), channel(false)),
-            ]),
-            approval_timeout: Duration::from_secs(600),
+            channels,
+            approval_timeout,
             history_chars: 100_000,
             max_attempts: 3,
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
+            receipts: Arc::default(),
+            rates: Arc::default(),
         });
         let args = RouterArgs { deps: deps.clone() };
         let router = spawner
@@ -266,6 +323,13 @@ impl Rig {
     async fn until(&self, holds: impl Fn(&Directory) -> bool) {
         while !holds(self.spawner.directory()) {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// As [`Rig::until`], on a paused clock: time goes on while nothing else does.
+    async fn until_slowly(&self, holds: impl Fn(&Directory) -> bool) {
+        while !holds(self.spawner.directory()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 

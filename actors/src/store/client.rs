@@ -8,9 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rookery_messages::address::{Address, SendError};
 use rookery_messages::approval::{Approval, Decider, Grant};
-use rookery_messages::ids::{ApprovalId, CallId, ChannelId, ConversationId, OutboxId, TurnId};
+use rookery_messages::ids::{
+    AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
+};
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, CancelOutcome, Claim, ClaimOutcome, CommitAck,
+    Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, Claim, ClaimOutcome, CommitAck,
     ConversationRow, CrashRow, DeadLetter, DecideApproval, DecideOutcome, Found, Ledger, OutboxRow,
     Read, SendResult, StoreError, StoreMsg, StoredMessage, TurnCommit, Write, Written,
 };
@@ -96,7 +98,8 @@ impl StoreClient {
         let mut unknown = false;
         for _ in 0..tries {
             let message = |reply| StoreMsg::Write { write: write.clone(), reply };
-            let error = match self.try_once(message).await {
+            // Boxed: the futures of all that write are as large as this one.
+            let error = match Box::pin(self.try_once(message)).await {
                 Ok(Ok(written)) => return Ok(written),
                 Ok(Err(error)) | Err(Lost::Unsent(error)) => error,
                 Err(Lost::Late | Lost::Dropped) => {
@@ -114,7 +117,7 @@ impl StoreClient {
     async fn read(&self, read: Read) -> Result<Found, StoreError> {
         for _ in 0..TRIES {
             let message = |reply| StoreMsg::Read { read: read.clone(), reply };
-            match self.try_once(message).await {
+            match Box::pin(self.try_once(message)).await {
                 Ok(answer) => return answer,
                 Err(Lost::Unsent(error)) => return Err(error),
                 Err(Lost::Late) => break,
@@ -133,6 +136,7 @@ fn has_key(write: &Write) -> bool {
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
         | Write::DecideApproval(_)
+        | Write::RevokeGrant { .. }
         | Write::ReleaseOutbox { .. }
         | Write::MarkOutbox { .. }
         | Write::ProcessStarted(_)
@@ -200,6 +204,17 @@ impl StoreClient {
     /// Decides an approval, or learns what stands.
     pub async fn decide(&self, request: DecideApproval) -> Result<DecideOutcome, StoreError> {
         answer!(self.write(Write::DecideApproval(request)).await?, Written::Decided)
+    }
+
+    /// Takes a grant back; gives it as it stands, or none if there is no such grant.
+    pub async fn revoke_grant(
+        &self,
+        id: GrantId,
+        at: Timestamp,
+        by: Decider,
+    ) -> Result<Option<Grant>, StoreError> {
+        answer!(self.write(Write::RevokeGrant { id, at, by }).await?, Written::Revoked)
+            .map(|found| found.map(|grant| *grant))
     }
 
     /// Takes due rows of a channel's outbox: each conversation's first.
@@ -277,6 +292,16 @@ impl StoreClient {
         answer!(self.read(Read::Turn(id)).await?, Found::Turn).map(|found| found.map(|turn| *turn))
     }
 
+    /// What journal and history say of one call; none if there is no such turn.
+    pub async fn call_trail(
+        &self,
+        turn: TurnId,
+        call: CallId,
+    ) -> Result<Option<CallTrail>, StoreError> {
+        answer!(self.read(Read::CallTrail { turn, call }).await?, Found::CallTrail)
+            .map(|found| found.map(|trail| *trail))
+    }
+
     /// Turns, newest first.
     pub async fn turns(
         &self,
@@ -321,16 +346,27 @@ impl StoreClient {
             .map(|found| found.map(|approval| *approval))
     }
 
-    /// A grant that covers exactly this call at `at`.
+    /// A grant that covers a call with this key at `at`.
     pub async fn grant(
         &self,
         conversation_id: ConversationId,
+        agent: AgentName,
         tool: String,
-        arguments_hash: String,
+        key: String,
         at: Timestamp,
     ) -> Result<Option<Grant>, StoreError> {
-        let read = Read::Grant { conversation_id, tool, arguments_hash, at };
-        answer!(self.read(read).await?, Found::Grant)
+        let read = Read::Grant { conversation_id, agent, tool, key, at };
+        answer!(self.read(read).await?, Found::Grant).map(|found| found.map(|grant| *grant))
+    }
+
+    /// Grants, newest first; ended and revoked ones only if `all`.
+    pub async fn grants(
+        &self,
+        all: bool,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Grant>, StoreError> {
+        answer!(self.read(Read::Grants { all, at, limit }).await?, Found::Grants)
     }
 
     /// How accepted envelopes ended.
@@ -354,8 +390,12 @@ impl StoreClient {
     }
 
     /// The audit, newest first.
-    pub async fn audit_rows(&self, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        answer!(self.read(Read::Audit { limit }).await?, Found::Audit)
+    pub async fn audit_rows(
+        &self,
+        since: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        answer!(self.read(Read::Audit { since, limit }).await?, Found::Audit)
     }
 
     /// When the next outbox row of a channel is due.

@@ -137,7 +137,7 @@ impl ToolRun {
 
     fn outcome(&self, state: CallState, output: String) -> SlotOutcome {
         let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        SlotOutcome { state, output, duration_ms }
+        SlotOutcome { state, output, duration_ms, receipt: None }
     }
 
     fn report(&mut self, ctx: &mut Ctx<ToolActor>, outcome: SlotOutcome) {

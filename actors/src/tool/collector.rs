@@ -25,8 +25,11 @@ use serde_json::{Value, json};
 
 use self::facts::BatchFacts;
 use super::actor::{ToolActor, ToolArgs};
+use super::receipts::{Executed, ReceiptIssuer};
 use super::truncate::truncate_result;
 use crate::observe::TurnVoice;
+use crate::policy::arguments::canonical_arguments;
+use crate::policy::rate::{RatePermit, SenderRates};
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
@@ -58,6 +61,10 @@ pub struct BatchArgs {
     pub voice: TurnVoice,
     /// Cleans what is shown.
     pub redactor: Arc<Redactor>,
+    /// Gives receipts to what succeeds, if the agent has them.
+    pub receipts: Option<ReceiptIssuer>,
+    /// The budgets of the turn's sender.
+    pub rates: SenderRates,
     /// The place of its one report.
     pub report: Reserved<TurnMsg>,
 }
@@ -75,6 +82,10 @@ struct Slot {
     tool: String,
     stage: Stage,
     started_at: Option<Timestamp>,
+    /// Its place in the sender's budget, while it runs.
+    permit: Option<RatePermit>,
+    /// The canonical arguments it ran with, if its result may get a receipt.
+    executed: Option<String>,
     /// Its end was announced by a former attempt.
     told: bool,
     /// Its `call_started` is durable. Two commits on their way may overtake each other, and no end may
@@ -110,6 +121,8 @@ impl Supervised for BatchActor {
                 call: planned.call,
                 tool: planned.tool,
                 started_at: None,
+                permit: None,
+                executed: None,
                 told: matches!(planned.plan, SlotPlan::Kept(_)),
                 begun: false,
                 ran: false,
@@ -131,6 +144,8 @@ impl Supervised for BatchActor {
             store: args.store,
             voice: args.voice,
             redactor: args.redactor,
+            receipts: args.receipts,
+            rates: args.rates,
         };
         ctx.note_to_self(BatchMsg::Begin);
         Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
@@ -193,6 +208,7 @@ impl Supervised for BatchActor {
                 slot.stage = Stage::Done(outcome.clone());
             }
             if matches!(slot.stage, Stage::Ready(_) | Stage::Starting(_)) {
+                slot.permit = None;
                 slot.stage = Stage::Done(SlotOutcome::unrun(
                     CallState::Interrupted,
                     text::INTERRUPTED_NOT_STARTED,
@@ -261,10 +277,7 @@ impl Batch {
         if busy && !self.args.parallel {
             return Ok(());
         }
-        let ready =
-            (0..self.slots.len()).filter(|&i| matches!(self.slots[i].stage, Stage::Ready(_)));
-        let ready: Vec<usize> =
-            if self.args.parallel { ready.collect() } else { ready.take(1).collect() };
+        let ready = self.admitted();
         if ready.is_empty() {
             return Ok(());
         }
@@ -297,6 +310,38 @@ impl Batch {
             self.run(ctx, slot, call).await?;
         }
         Ok(())
+    }
+
+    /// The slots that may start now, each with its place in the sender's budget. One that finds no place is
+    /// blocked (V-M24).
+    fn admitted(&mut self) -> Vec<usize> {
+        let mut ready = Vec::new();
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            if !matches!(slot.stage, Stage::Ready(_)) {
+                continue;
+            }
+            match self.args.rates.take(&slot.tool) {
+                Ok(permit) => {
+                    slot.permit = permit;
+                    ready.push(index);
+                }
+                Err(why) => {
+                    let output = format!("{}{why}", text::BLOCKED_PREFIX);
+                    let outcome = SlotOutcome::unrun(CallState::Blocked, output);
+                    slot.stage = Stage::Done(outcome.clone());
+                    let slot = &self.slots[index];
+                    self.args.open(slot);
+                    self.args.close(slot, &outcome);
+                    let (tool, decision) = (slot.tool.clone(), "blocked");
+                    self.args.voice.observe(|scope| Observation::Gate { scope, tool, decision });
+                }
+            }
+            if !self.args.parallel && !ready.is_empty() {
+                break;
+            }
+        }
+        ready
     }
 
     async fn start_committed(
@@ -337,6 +382,9 @@ impl Batch {
             tool: self.slots[slot].tool.clone(),
             arguments: self.args.shown_arguments(&self.slots[slot]),
         });
+        if self.args.receipts.is_some() {
+            self.slots[slot].executed = Some(canonical_arguments(&call.arguments));
+        }
         let grace = call.context.grace;
         let segment = format!("tool/{}", self.slots[slot].call.id);
         let name = self.slots[slot].tool.clone();
@@ -359,13 +407,11 @@ impl Batch {
         if !matches!(self.slots[slot].stage, Stage::Running) {
             return;
         }
-        let outcome = SlotOutcome {
-            output: truncate_result(
-                &self.args.redactor.scrub(&outcome.output),
-                self.args.max_result_chars,
-            ),
-            ..outcome
-        };
+        let permit = self.slots[slot].permit.take();
+        if let Some(permit) = permit.filter(|_| outcome.state == CallState::Succeeded) {
+            permit.used();
+        }
+        let outcome = self.recorded(slot, outcome, ctx.world().now());
         let cut = outcome.state == CallState::Interrupted;
         let leaves = |reason: &StopReason| (cut && !reason.ends_turn()) || !reason.may_write();
         if ctx.stopping().is_some_and(leaves) {
@@ -375,6 +421,22 @@ impl Batch {
         }
         self.slots[slot].stage = Stage::Finishing(outcome);
         self.write_end(ctx, slot);
+    }
+
+    /// An end as it is recorded: cleaned of secrets, bounded, with its receipt if it succeeded (T17).
+    fn recorded(&self, slot: usize, outcome: SlotOutcome, now: Timestamp) -> SlotOutcome {
+        let full = self.args.redactor.scrub(&outcome.output);
+        let output = truncate_result(&full, self.args.max_result_chars);
+        let slot = &self.slots[slot];
+        let receipt = match (&self.args.receipts, &slot.executed) {
+            (Some(issuer), Some(arguments)) if outcome.state == CallState::Succeeded => {
+                let tool = &slot.tool;
+                let executed = Executed { call: slot.call.id, tool, arguments, kept: &output };
+                issuer.issue(&executed, &full, now)
+            }
+            _ => None,
+        };
+        SlotOutcome { output, receipt, ..outcome }
     }
 
     /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
@@ -389,6 +451,7 @@ impl Batch {
             call: self.slots[slot].call.id,
             state: outcome.state,
             output: outcome.output.clone(),
+            receipt: outcome.receipt.clone(),
         };
         commit.entries.push(self.args.entry(finished));
         commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
@@ -412,7 +475,7 @@ impl Batch {
             arguments: self.args.shown_arguments(&self.slots[slot]),
             state: outcome.state,
             duration: std::time::Duration::from_millis(outcome.duration_ms),
-            output: self.args.shown(&outcome.output),
+            output: self.args.shown(&outcome),
         });
         self.slots[slot].stage = Stage::Done(outcome);
     }

@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod collector;
 pub mod mcp;
 pub mod process;
+pub mod receipts;
 pub mod registry;
 pub mod schema;
 #[cfg(test)]

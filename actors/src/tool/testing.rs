@@ -71,6 +71,7 @@ pub(crate) fn context_with(
         origin: TurnOrigin::Interactive,
         workspace: workspace.to_path_buf(),
         forbidden_paths: forbidden.into(),
+        network: Arc::default(),
         authority: Authority::Policy,
         cancel: CancellationToken::new(),
         grace: Duration::from_secs(2),

@@ -8,7 +8,7 @@ use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
-use rookery_messages::settings::RuntimeProfile;
+use rookery_messages::settings::{ReceiptSettings, RuntimeProfile};
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
@@ -17,9 +17,11 @@ use crate::hook::Hooks;
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::gate::Gate;
+use crate::policy::rate::RateLimiter;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
 use crate::tool::mcp::McpGrant;
+use crate::tool::receipts::ReceiptKeys;
 use crate::tool::registry::Registry;
 
 /// One agent, resolved.
@@ -45,8 +47,31 @@ pub struct AgentBundle {
     pub runtime: RuntimeProfile,
     /// What it is told first.
     pub system_prompt: String,
-    /// Where approvals of turns without a way to ask go.
-    pub approval_route: Option<String>,
+    /// Where approvals are asked beside the turn's own channel.
+    pub approval_route: Option<AskedAt>,
+    /// If nobody can be reached there, the turn's own people are asked.
+    pub approval_inherits: bool,
+    /// Receipts of its tool results.
+    pub receipts: ReceiptSettings,
+}
+
+/// Where approvals are asked beside the turn's own channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AskedAt {
+    /// The admin API, its command line included.
+    Admin,
+    /// A channel whose approvers answer there.
+    Channel(ChannelId),
+}
+
+impl AskedAt {
+    /// From its word in the configuration.
+    pub fn new(word: &str) -> Self {
+        match word {
+            "admin" => Self::Admin,
+            channel => Self::Channel(ChannelId::new(channel)),
+        }
+    }
 }
 
 impl AgentBundle {
@@ -98,6 +123,10 @@ pub struct TurnDeps {
     pub session_idle: Duration,
     /// Most conversations with an actor at once.
     pub max_sessions: usize,
+    /// The keys of receipts.
+    pub receipts: Arc<ReceiptKeys>,
+    /// How often senders had tools run.
+    pub rates: Arc<RateLimiter>,
 }
 
 /// The list of live process groups, in the store (A129).

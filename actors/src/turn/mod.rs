@@ -1,6 +1,7 @@
 //! The turn: a pure machine, the actor that performs what it says, and one module a step (R16).
 
 mod actor;
+mod asking;
 mod bundle;
 pub mod loops;
 pub mod machine;
@@ -12,7 +13,7 @@ mod tools;
 pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
-pub use bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
+pub use bundle::{AgentBundle, AskedAt, ChannelFacts, StoredProcesses, TurnDeps};
 pub use narrowing::Narrowing;
 pub use prepare::Judge;
 pub use relay::remainder;

@@ -7,23 +7,29 @@ mod repeat;
 mod steps;
 mod twins;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use rookery_messages::approval::{Approval, ApprovalState};
+use parking_lot::Mutex;
+use rookery_messages::approval::{Approval, ApprovalState, Grant};
 use rookery_messages::chat::{Arguments, ToolCall};
-use rookery_messages::ids::{ApprovalId, ChannelId, ConversationId, TurnId};
+use rookery_messages::ids::{ChannelId, ConversationId, GrantId, TurnId};
 use rookery_messages::model::FinishReason;
 use rookery_messages::observe::Observation;
 use rookery_messages::time::World;
-use rookery_messages::tool::{CallEffects, Effects, JudgedCall, SlotOutcome, Verdict, text};
+use rookery_messages::tool::{
+    Authority, CallEffects, Effects, JudgedCall, SlotOutcome, Verdict, text,
+};
 use rookery_messages::turn::CallState;
 use serde_json::{Map, Value};
 
+use super::asking::{self, Why};
 use super::bundle::{AgentBundle, ChannelFacts, TurnDeps};
 use super::machine::{OpenCall, settle};
 use super::tools::TurnTools;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::{arguments_hash, canonical_arguments};
+use crate::policy::cover::{Cover, cover};
 use crate::policy::gate::{Access, CallToJudge};
 
 use self::repeat::{asked_in_vain, ends_turn};
@@ -53,6 +59,10 @@ pub struct Judge {
     pub sender: String,
     /// Requests of former attempts: decisions already made stand, for the same arguments.
     pub approvals: Vec<Approval>,
+    /// Grants that let calls of the response in work run.
+    pub grants: Arc<Mutex<HashMap<GrantId, Grant>>>,
+    /// The tool that brought content from outside into the conversation, if one did.
+    pub tainted: Option<String>,
     /// The turn's voice.
     pub voice: TurnVoice,
     /// Clock and ids.
@@ -66,11 +76,14 @@ impl Judge {
         let mut twins = Twins::default();
         let mut judged = Vec::with_capacity(calls.len());
         let last = calls.len().saturating_sub(1);
+        let alone = calls.iter().filter(|call| self.changes(call)).count() <= 1;
+        self.grants.lock().clear();
         for (index, call) in calls.into_iter().enumerate() {
             let cut = index == last && *finish == FinishReason::Length;
-            let one = self.judge_one(index, call, cut, &mut twins).await;
+            let one = self.judge_one(index, call, cut, alone, &mut twins).await;
             judged.push(one);
         }
+        asking::place(&mut judged);
         judged
     }
 
@@ -80,18 +93,25 @@ impl Judge {
         index: usize,
         open: OpenCall,
         cut: bool,
+        alone: bool,
         twins: &mut Twins,
     ) -> JudgedCall {
         let call = open.call.clone();
         let Draft { name, tool, arguments } = match self.prepare(open, cut).await {
             Ok(draft) => draft,
             Err(Refused { tool, outcome }) => {
-                let (effects, verdict) = (Effects::Once, Verdict::Filled(outcome));
-                return JudgedCall { call, tool, arguments: None, effects, verdict };
+                return JudgedCall {
+                    call,
+                    tool,
+                    arguments: None,
+                    effects: Effects::Once,
+                    brings_in: false,
+                    verdict: Verdict::Filled(outcome),
+                };
             }
         };
         let effects = tool.effects(&arguments);
-        let mut verdict = self.verdict(&call, &name, &arguments, &effects).await;
+        let mut verdict = self.verdict(&call, &name, &arguments, &effects, alone).await;
         let (canonical, runtime) = (canonical_arguments(&arguments), &self.bundle.runtime);
         if let Some(twin) = twins.find(index, &name, canonical, &effects, &verdict, runtime) {
             verdict = Verdict::SameAs(twin);
@@ -103,7 +123,23 @@ impl Judge {
         }
         let changed = !matches!(&call.arguments, Arguments::Object(own) if *own == arguments);
         let arguments = changed.then_some(arguments);
-        JudgedCall { call, tool: name, arguments, effects: effects.effects, verdict }
+        let CallEffects { effects, brings_in, .. } = effects;
+        JudgedCall { call, tool: name, arguments, effects, brings_in, verdict }
+    }
+
+    /// Whether a call may change something.
+    fn changes(&self, open: &OpenCall) -> bool {
+        let own = match &open.call.arguments {
+            Arguments::Object(arguments) => Some(arguments),
+            Arguments::Invalid { .. } => None,
+        };
+        let arguments = open.prepared.as_ref().map(|(_, arguments)| arguments).or(own);
+        match (self.tools.resolve(open.name()), arguments) {
+            (Some((_, tool)), Some(arguments)) => {
+                tool.effects(arguments).effects != Effects::ReadOnly
+            }
+            _ => false,
+        }
     }
 
     /// A decision of this attempt: later questions are held against it.
@@ -118,6 +154,7 @@ impl Judge {
         name: &str,
         arguments: &Map<String, Value>,
         effects: &CallEffects,
+        alone: bool,
     ) -> Verdict {
         if let Some(outcome) = self.left_out(name) {
             return Verdict::Filled(outcome);
@@ -125,27 +162,24 @@ impl Judge {
         let hash = arguments_hash(arguments);
         let earlier = self.approvals.iter().find(|a| a.call == call.id && a.arguments_hash == hash);
         if let Some(approval) = earlier {
-            return self.stands(approval, name, effects, &hash);
+            return self.stands(approval, name, arguments, effects);
         }
-        let now = self.world.now();
-        let mut ask = CallToJudge {
-            tool: name,
-            effects,
-            arguments_hash: &hash,
-            conversation_id: self.conversation_id,
-            grant: None,
-            approval: None,
-            now,
-        };
+        let mut ask = self.to_judge(name, effects);
         let mut decision = self.bundle.gate.evaluate(&ask);
-        let grant;
+        let (cover, grant);
+        let mut offer = None;
         if matches!(decision.decision, Access::NeedsApproval(_)) {
-            // A store that can't say whether there is a grant means that the person is asked.
-            let found =
-                self.deps.store.grant(self.conversation_id, name.to_owned(), hash.clone(), now);
-            grant = found.await.ok().flatten();
+            cover = self.cover(name, arguments, effects);
+            // What a sibling could change while it waits is not surely what was granted (A085).
+            let steady = cover.as_ref().filter(|cover| alone || !cover.binds_files);
+            grant = match steady {
+                Some(cover) => self.granted(name, &cover.key).await,
+                None => None,
+            };
+            ask.key = cover.as_ref().map(|cover| cover.key.as_str());
             ask.grant = grant.as_ref();
             decision = self.bundle.gate.evaluate(&ask);
+            offer = cover.as_ref().filter(|_| !self.bundle.gate.always_asks(name));
         }
         self.tell_gate(name, &decision.decision);
         match decision.decision {
@@ -154,33 +188,51 @@ impl Judge {
                 CallState::Blocked,
                 format!("{}{reason}", text::BLOCKED_PREFIX),
             )),
-            Access::NeedsApproval(_) if !self.somebody_can_be_asked() => {
-                Verdict::Filled(SlotOutcome::unrun(CallState::Denied, text::DENIED_NOBODY_ASKED))
-            }
-            Access::NeedsApproval(reason) => Verdict::Ask(Box::new(Approval {
-                id: ApprovalId(self.world.ids.next()),
-                turn: self.turn,
-                conversation_id: self.conversation_id,
-                channel: self.channel_id.clone(),
-                call: call.id,
-                tool: name.to_owned(),
-                arguments: Value::Object(self.deps.redactor.clean_arguments(arguments)),
-                arguments_hash: hash,
-                risk: decision.risk,
-                reason,
-                asked_at: now,
-                expires_at: now + self.deps.approval_timeout,
-                approvers: self
-                    .channel
-                    .approvers
-                    .clone()
-                    .unwrap_or_else(|| vec![self.sender.clone()]),
-                state: ApprovalState::Pending,
-                decision: None,
-                decided_by: None,
-                decided_at: None,
-            })),
+            Access::NeedsApproval(reason) => match self.request(
+                call,
+                name,
+                arguments,
+                hash,
+                Why { risk: decision.risk, reason, offer },
+            ) {
+                Ok(request) => Verdict::Ask(Box::new(request)),
+                Err(why) => Verdict::Filled(SlotOutcome::unrun(CallState::Denied, why)),
+            },
         }
+    }
+
+    fn to_judge<'a>(&'a self, name: &'a str, effects: &'a CallEffects) -> CallToJudge<'a> {
+        CallToJudge {
+            tool: name,
+            effects,
+            key: None,
+            conversation_id: self.conversation_id,
+            agent: &self.bundle.name,
+            tainted: self.tainted.as_deref(),
+            grant: None,
+            approval: None,
+            now: self.world.now(),
+        }
+    }
+
+    fn cover(
+        &self,
+        name: &str,
+        arguments: &Map<String, Value>,
+        effects: &CallEffects,
+    ) -> Option<Cover> {
+        let shown = self.deps.redactor.clean_arguments(arguments);
+        cover(name, arguments, &shown, effects, self.bundle.gate.workspace())
+    }
+
+    /// A standing grant. A store that can't say whether there is one means that the person is asked.
+    async fn granted(&self, name: &str, key: &str) -> Option<Grant> {
+        let (store, agent) = (&self.deps.store, self.bundle.name.clone());
+        let (name, key, now) = (name.to_owned(), key.to_owned(), self.world.now());
+        let found =
+            store.grant(self.conversation_id, agent, name, key, now).await.ok().flatten()?;
+        self.grants.lock().insert(found.id, found.clone());
+        Some(found)
     }
 
     /// A request of a former attempt: still pending, or decided. A decision answers the question; what
@@ -189,38 +241,42 @@ impl Judge {
         &self,
         approval: &Approval,
         name: &str,
+        arguments: &Map<String, Value>,
         effects: &CallEffects,
-        hash: &str,
     ) -> Verdict {
         if approval.state == ApprovalState::Pending {
             return Verdict::Ask(Box::new(approval.clone()));
         }
         match settle(approval) {
             Err(outcome) => Verdict::Filled(outcome),
-            Ok(_) => self.recheck(name, effects, hash, Some(approval.id)),
+            Ok(authority) => self.recheck(name, arguments, effects, &authority),
         }
     }
 
-    /// The gate, asked again right before a call starts.
+    /// The gate, asked again right before a call starts: what changed since counts, be it a setting, a
+    /// link, or the script that a grant is bound to.
     pub fn recheck(
         &self,
         name: &str,
+        arguments: &Map<String, Value>,
         effects: &CallEffects,
-        hash: &str,
-        approval: Option<ApprovalId>,
+        authority: &Authority,
     ) -> Verdict {
         if let Some(outcome) = self.left_out(name) {
             return Verdict::Filled(outcome);
         }
-        let ask = CallToJudge {
-            tool: name,
-            effects,
-            arguments_hash: hash,
-            conversation_id: self.conversation_id,
-            grant: None,
-            approval,
-            now: self.world.now(),
-        };
+        let mut ask = self.to_judge(name, effects);
+        let (cover, grant);
+        match authority {
+            Authority::Policy => {}
+            Authority::Approved { approval } => ask.approval = Some(*approval),
+            Authority::Granted { grant: id } => {
+                cover = self.cover(name, arguments, effects);
+                grant = self.grants.lock().get(id).cloned();
+                ask.key = cover.as_ref().map(|cover| cover.key.as_str());
+                ask.grant = grant.as_ref();
+            }
+        }
         match self.bundle.gate.evaluate(&ask).decision {
             Access::Allowed(authority) => Verdict::Run(authority),
             Access::Blocked(reason) | Access::NeedsApproval(reason) => Verdict::Filled(
@@ -236,10 +292,6 @@ impl Judge {
                 format!("{}tool `{name}` is not among the tools of this run", text::BLOCKED_PREFIX);
             SlotOutcome::unrun(CallState::Blocked, why)
         })
-    }
-
-    fn somebody_can_be_asked(&self) -> bool {
-        self.channel.can_ask || self.bundle.approval_route.is_some()
     }
 
     fn tell_gate(&self, tool: &str, access: &Access) {

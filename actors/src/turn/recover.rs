@@ -15,6 +15,7 @@ use rookery_messages::approval::Decision;
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::ids::CallId;
 use rookery_messages::journal::{JournalEntry, JournalKind};
+use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::store::StoredMessage;
 use rookery_messages::tool::{Effects, SlotOutcome, text};
 use rookery_messages::turn::CallState;
@@ -35,12 +36,15 @@ pub struct Resume {
     pub round: Option<Round>,
     /// The rounds in the history, as the watch for circles wants them.
     pub past: Vec<Past>,
+    /// Tools and receipts of the rounds that do.
+    pub receipts: Vec<(String, ReceiptRecord)>,
 }
 
 struct Prepared {
     state: CallState,
     arguments: Option<serde_json::Map<String, serde_json::Value>>,
     effects: Effects,
+    brings_in: bool,
     output: Option<String>,
     tool: String,
     same_as: Option<usize>,
@@ -56,6 +60,11 @@ struct Trace {
 }
 
 impl Trace {
+    fn receipt(&self) -> Option<(String, ReceiptRecord)> {
+        let receipt = self.finished.as_ref()?.receipt.clone()?;
+        Some((self.prepared.as_ref()?.tool.clone(), receipt))
+    }
+
     /// Its batch had begun: calls that were not to run had been told to the clients right before.
     fn has_begun(&self) -> bool {
         self.started || self.finished.is_some()
@@ -68,6 +77,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     let mut iteration = 0;
     let mut traces: HashMap<CallId, Trace> = HashMap::new();
     let mut past = Vec::new();
+    let mut receipts = Vec::new();
     for entry in journal {
         match &entry.kind {
             JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
@@ -81,6 +91,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     usage: *usage,
                     requests: Vec::new(),
                     decisions: Vec::new(),
+                    asked_before: Vec::new(),
                 });
             }
             JournalKind::CallPrepared {
@@ -91,11 +102,13 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                 effects,
                 output,
                 same_as,
+                brings_in,
             } => {
                 traces.entry(*call).or_default().prepared = Some(Prepared {
                     state: *state,
                     arguments: arguments.clone(),
                     effects: *effects,
+                    brings_in: *brings_in,
                     output: output.clone(),
                     tool: tool.clone(),
                     same_as: *same_as,
@@ -106,18 +119,26 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     !matches!(decision, Decision::Approve | Decision::Always);
             }
             JournalKind::CallStarted { call } => traces.entry(*call).or_default().started = true,
-            JournalKind::CallFinished { call, state, output } => {
+            JournalKind::CallFinished { call, state, output, receipt } => {
+                let receipt = receipt.clone();
+                let outcome = SlotOutcome::unrun(*state, output.clone());
                 traces.entry(*call).or_default().finished =
-                    Some(SlotOutcome::unrun(*state, output.clone()));
+                    Some(SlotOutcome { receipt, ..outcome });
             }
             JournalKind::Appended { .. } => {
                 if let Some(round) = round.take() {
+                    let given = |call: &RoundCall| traces.get(&call.call.id)?.receipt();
+                    receipts.extend(round.calls.iter().filter_map(given));
                     past.push(Past::Round(recorded(round, &traces, history)));
                 }
             }
             JournalKind::Steered { .. } => past.push(Past::Steered),
+            JournalKind::ApprovalAsked { approval, .. } => {
+                if let Some(round) = &mut round {
+                    round.asked_before.push(*approval);
+                }
+            }
             JournalKind::Started
-            | JournalKind::ApprovalAsked { .. }
             | JournalKind::Notice { .. }
             | JournalKind::Final { .. }
             | JournalKind::Ended { .. } => {}
@@ -138,6 +159,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
         history: history.iter().map(|stored| stored.message.clone()).collect(),
         round,
         past,
+        receipts,
     }
 }
 
@@ -177,6 +199,7 @@ fn apply(call: &mut RoundCall, trace: Trace, batch_begun: bool) {
         call.tool = prepared.tool;
         call.arguments = prepared.arguments;
         call.effects = prepared.effects;
+        call.brings_in = prepared.brings_in;
         call.same_as = prepared.same_as;
         if prepared.state.is_end() {
             let output = prepared.output.unwrap_or_default();
@@ -233,6 +256,7 @@ mod tests {
             effects,
             output: None,
             same_as: None,
+            brings_in: false,
         }
     }
 
@@ -254,6 +278,7 @@ mod tests {
                     call: call(1).id,
                     state: CallState::Succeeded,
                     output: "done".into(),
+                    receipt: None,
                 },
             ]),
             &[],

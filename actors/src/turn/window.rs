@@ -125,6 +125,7 @@ mod tests {
                 wire_id: call.wire_id(),
                 name: call.name,
                 output: "r".repeat(result_len),
+                outside: false,
             });
         }
         messages.push(ChatMessage::assistant(format!("answer {n}")));

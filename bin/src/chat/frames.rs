@@ -19,6 +19,9 @@ pub(super) enum ClientFrame {
         decision: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         replacement: Option<String>,
+        /// How far an *always* holds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scope: Option<&'static str>,
     },
     /// Asks for what was missed.
     Resume { seq: u64 },
@@ -83,7 +86,12 @@ mod tests {
             r#"{"type":"message","id":"a","text":"b"}"#
         );
         assert_eq!(
-            frame(ClientFrame::Approval { id, decision: "approve", replacement: None }),
+            frame(ClientFrame::Approval {
+                id,
+                decision: "approve",
+                replacement: None,
+                scope: None
+            }),
             r#"{"type":"approval","id":"01890a5d-ac96-774b-bcce-b302099a8057","decision":"approve"}"#
         );
         assert_eq!(frame(ClientFrame::Resume { seq: 7 }), r#"{"type":"resume","seq":7}"#);

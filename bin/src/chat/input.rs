@@ -62,6 +62,12 @@ pub(super) enum Answer {
     Yes,
     No,
     Always,
+    /// Always, in every conversation of the agent.
+    AlwaysForAgent,
+    /// Yes to all that are shown together.
+    AllYes,
+    /// No to all that are shown together.
+    AllNo,
     /// Give a result instead; its text is asked for next.
     Replace,
 }
@@ -72,7 +78,10 @@ pub(super) fn answer(input: &Input) -> Answer {
     match line.trim().to_lowercase().as_str() {
         "y" | "yes" => Answer::Yes,
         "a" | "always" => Answer::Always,
-        "r" | "replace" => Answer::Replace,
+        "agent" | "always agent" => Answer::AlwaysForAgent,
+        "all" | "yes all" => Answer::AllYes,
+        "none" | "no all" => Answer::AllNo,
+        "r" | "replace" | "e" | "edit" => Answer::Replace,
         _ => Answer::No,
     }
 }
@@ -91,7 +100,11 @@ mod tests {
         for line in ["a", "A", "always", "ALWAYS"] {
             assert_eq!(read(line), Answer::Always, "{line:?}");
         }
-        assert_eq!(read("r"), Answer::Replace);
+        for line in ["r", "replace", "E", "edit"] {
+            assert_eq!(read(line), Answer::Replace, "{line:?}");
+        }
+        assert_eq!(read("always agent"), Answer::AlwaysForAgent);
+        assert_eq!((read("All"), read("none")), (Answer::AllYes, Answer::AllNo));
         for line in ["", " ", "n", "no", "yep", "yes!", "ya", "ok", "1", "y y", "ｙ"] {
             assert_eq!(read(line), Answer::No, "{line:?}");
         }

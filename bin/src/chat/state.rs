@@ -14,7 +14,6 @@ use crate::exit::Exit;
 use crate::render::{prose, strict};
 
 const HELP: &str = "/stop stops the turn that runs, /quit leaves, /help shows this; Ctrl-C stops, twice leaves; all else is sent";
-const QUESTION: &str = "[y]es / [n]o / [a]lways / [r]eplace: ";
 
 /// How the chat is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -285,6 +284,10 @@ impl Chat {
             }
             _ if !ours && self.mode != Mode::Interactive => {}
             TurnEventKind::Ended { .. } => return self.ended(event.turn, &event.kind),
+            // Of another conversation, asked here too: it is no turn of ours to wait for or to stop.
+            TurnEventKind::Approval { approval } if !ours && approval.route.is_some() => {
+                self.approval(approval, &mut steps);
+            }
             kind => {
                 if !ours {
                     self.turns.push(event.turn);
@@ -357,8 +360,14 @@ impl Chat {
 
     fn approval(&mut self, approval: &Approval, steps: &mut Vec<Step>) {
         if approval.state != ApprovalState::Pending {
-            if self.drop_approvals(|one| one.id == approval.id) {
-                steps.extend(self.note(&format!("that is {} already", approval.state.as_str())));
+            let first = self.approvals.front().is_some_and(|one| one.id == approval.id);
+            let waited = self.approvals.iter().any(|one| one.id == approval.id);
+            self.drop_approvals(|one| one.id == approval.id);
+            if waited {
+                let text = format!("{} is {}", approval.tool, approval.stands());
+                steps.extend(self.note(&text));
+            }
+            if first {
                 self.ask(steps);
             }
             return;
@@ -372,6 +381,11 @@ impl Chat {
         if self.can_ask && !self.input_over {
             if self.asking == Asking::Message {
                 self.ask(steps);
+            } else if self.asking == Asking::Answer && self.together().len() > 1 {
+                // One more of those that are asked about: all are seen before the first is decided.
+                let text = self.view.approval(approval);
+                steps.push(self.show(text));
+                self.question(steps);
             }
             return;
         }
@@ -393,15 +407,50 @@ impl Chat {
     fn ask(&mut self, steps: &mut Vec<Step>) {
         let Some(approval) = self.approvals.front().cloned() else { return };
         self.asking = Asking::Answer;
-        let text = self.view.approval(&approval) + &self.view.prompt(QUESTION);
+        let text = self.view.approval(&approval);
         steps.push(self.show(text));
+        self.question(steps);
+    }
+
+    fn question(&mut self, steps: &mut Vec<Step>) {
+        let Some(first) = self.approvals.front() else { return };
+        let mut text = "[y]es / [n]o / ".to_owned();
+        if first.offer.is_some() {
+            text.push_str("[a]lways / ");
+        }
+        text.push_str("[r]eplace");
+        let together = self.together().len();
+        if together > 1 {
+            let place = first.batch.map_or(1, |batch| batch.position);
+            text = format!("({place}) {text} / [all] {together} yes / [none] of {together}");
+        }
+        let text = self.view.prompt(&format!("{text}: "));
+        steps.push(self.show(text));
+    }
+
+    /// Those that are shown together with the first, itself included.
+    fn together(&self) -> Vec<ApprovalId> {
+        let Some(first) = self.approvals.front() else { return Vec::new() };
+        let same = |one: &&Approval| match (&one.batch, &first.batch) {
+            (Some(one), Some(first)) => one.id == first.id,
+            _ => one.id == first.id,
+        };
+        self.approvals.iter().filter(same).map(|one| one.id).collect()
     }
 
     fn answered(&mut self, answer: Answer) -> Vec<Step> {
         match answer {
             Answer::Yes => self.decide("approve", None),
-            Answer::Always => self.decide("always", None),
             Answer::No => self.decide("deny", None),
+            Answer::Always | Answer::AlwaysForAgent if !self.can_grant() => {
+                let mut steps = self.note("always is not offered for this call");
+                self.question(&mut steps);
+                steps
+            }
+            Answer::Always => self.decide_as("always", None, Some("conversation")),
+            Answer::AlwaysForAgent => self.decide_as("always", None, Some("agent")),
+            Answer::AllYes => self.decide_all("approve"),
+            Answer::AllNo => self.decide_all("deny"),
             Answer::Replace => {
                 self.asking = Asking::Replacement;
                 let text = self.view.prompt("result to give instead: ");
@@ -420,15 +469,55 @@ impl Chat {
         }
     }
 
+    /// Whether *always* is offered for the first request.
+    fn can_grant(&self) -> bool {
+        self.approvals.front().is_some_and(|approval| approval.offer.is_some())
+    }
+
     fn decide(&mut self, decision: &'static str, replacement: Option<String>) -> Vec<Step> {
+        self.decide_as(decision, replacement, None)
+    }
+
+    fn decide_as(
+        &mut self,
+        decision: &'static str,
+        replacement: Option<String>,
+        scope: Option<&'static str>,
+    ) -> Vec<Step> {
+        let together = self.together().len();
+        let mut steps = self.send_decision(decision, replacement, scope);
+        if together > 1 {
+            // The others stand on the screen already.
+            self.asking = Asking::Answer;
+            self.question(&mut steps);
+        } else {
+            self.ask(&mut steps);
+        }
+        steps
+    }
+
+    /// The same for all that are shown together.
+    fn decide_all(&mut self, decision: &'static str) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for _ in self.together() {
+            steps.extend(self.send_decision(decision, None, None));
+        }
+        self.ask(&mut steps);
+        steps
+    }
+
+    fn send_decision(
+        &mut self,
+        decision: &'static str,
+        replacement: Option<String>,
+        scope: Option<&'static str>,
+    ) -> Vec<Step> {
         self.asking = Asking::Message;
         let Some(approval) = self.approvals.pop_front() else { return Vec::new() };
         self.denied |= decision == "deny";
-        let frame = ClientFrame::Approval { id: approval.id, decision, replacement };
+        let frame = ClientFrame::Approval { id: approval.id, decision, replacement, scope };
         self.decided.push((approval.id, approval.turn, frame.clone()));
-        let mut steps = vec![Step::Send(frame)];
-        self.ask(&mut steps);
-        steps
+        vec![Step::Send(frame)]
     }
 
     fn refused(&mut self, refusal: &Refusal) -> Vec<Step> {

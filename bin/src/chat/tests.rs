@@ -100,7 +100,7 @@ fn the_prompt_shows_the_arguments_whole_and_obeys_nothing_in_them() {
     assert_eq!(
         shown(&steps),
         "! shell needs approval (high risk): not listed\n{\n  \"command\": \"rm -rf x\\u001b[2K\\u202e\"\n}\n\
-         [y]es / [n]o / [a]lways / [r]eplace: "
+         [y]es / [n]o / [r]eplace: "
     );
 }
 
@@ -110,8 +110,6 @@ fn answers_become_decisions_and_all_else_is_no() {
     for (text, decision) in [
         ("y", "approve"),
         ("YES", "approve"),
-        ("a", "always"),
-        ("always", "always"),
         ("", "deny"),
         ("n", "deny"),
         ("please do", "deny"),
@@ -121,6 +119,86 @@ fn answers_become_decisions_and_all_else_is_no() {
         assert_eq!(decisions(&chat.input(&line(text))), [(decision, None)], "{text}");
     }
     assert_eq!(decisions(&asked().input(&Input::Over)), [("deny", None)]);
+}
+
+fn changed(id: &str, more: Value) -> ServerFrame {
+    let ServerFrame::Event(event) = approval(id, "pending") else { panic!("not an event") };
+    let mut value = serde_json::to_value(&*event).unwrap();
+    value["approval"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    ServerFrame::parse(&value.to_string()).unwrap()
+}
+
+fn scopes(steps: &[Step]) -> Vec<Option<&'static str>> {
+    let scope = |step: &Step| match step {
+        Step::Send(ClientFrame::Approval { scope, .. }) => Some(*scope),
+        _ => None,
+    };
+    steps.iter().filter_map(scope).collect()
+}
+
+// V-H7, A085
+#[test]
+fn always_shows_what_it_would_cover_and_is_taken_only_where_it_is_offered() {
+    let offer = json!({ "offer": { "pattern": "/usr/bin/git status\u{1b}[2K", "key": "k" } });
+    for (text, scope) in [("a", "conversation"), ("ALWAYS", "conversation"), ("agent", "agent")] {
+        let mut chat = chat(Mode::Interactive, true);
+        chat.input(&line("hi"));
+        chat.frame(accepted("n-1"));
+        let seen = shown(&chat.frame(changed(ASK, offer.clone())));
+        assert!(
+            seen.contains("(or say agent: in all of its): /usr/bin/git status\\u{1b}[2K\n"),
+            "{seen}"
+        );
+        assert!(seen.contains("[a]lways"), "{seen}");
+        let steps = chat.input(&line(text));
+        assert_eq!(
+            (decisions(&steps), scopes(&steps)),
+            (vec![("always", None)], vec![Some(scope)])
+        );
+    }
+    let mut chat = asked();
+    let steps = chat.input(&line("a"));
+    assert_eq!(decisions(&steps), []);
+    assert!(shown(&steps).ends_with("[y]es / [n]o / [r]eplace: "), "{steps:?}");
+    assert_eq!(decisions(&chat.input(&line("y"))), [("approve", None)]);
+}
+
+#[test]
+fn requests_of_one_response_are_shown_together_and_decided_one_by_one_or_all_at_once() {
+    let batch = |position: u32| json!({ "batch": { "id": ASK, "position": position, "of": 2 } });
+    let both = || {
+        let mut chat = chat(Mode::Interactive, true);
+        chat.input(&line("hi"));
+        chat.frame(accepted("n-1"));
+        chat.frame(changed(ASK, batch(1)));
+        let seen = shown(&chat.frame(changed(ASK_TOO, batch(2))));
+        assert!(seen.contains("! [2 of 2] shell needs approval"), "{seen}");
+        assert!(
+            seen.ends_with("(1) [y]es / [n]o / [r]eplace / [all] 2 yes / [none] of 2: "),
+            "{seen}"
+        );
+        chat
+    };
+    assert_eq!(decisions(&both().input(&line("all"))), [("approve", None), ("approve", None)]);
+    assert_eq!(decisions(&both().input(&line("none"))), [("deny", None), ("deny", None)]);
+    let mut chat = both();
+    let steps = chat.input(&line("y"));
+    assert_eq!(decisions(&steps), [("approve", None)]);
+    assert!(!shown(&steps).contains("needs approval"), "it stands on the screen: {steps:?}");
+    assert_eq!(decisions(&chat.input(&line("n"))), [("deny", None)]);
+    // The next line is a message again.
+    assert!(matches!(&chat.input(&line("y"))[0], Step::Send(ClientFrame::Message { .. })));
+}
+
+// V-H13
+#[test]
+fn a_request_decided_elsewhere_says_by_whom() {
+    let mut chat = asked();
+    let decided = json!({ "state": "denied", "decision": { "decision": "deny" },
+        "decided_by": { "who": "ann", "via": "admin" }, "decided_at": "2026-01-02T03:05:00.000Z" });
+    let seen = shown(&chat.frame(changed(ASK, decided)));
+    assert!(seen.contains("shell is already decided by ann via admin: denied"), "{seen}");
+    assert!(matches!(&chat.input(&line("y"))[0], Step::Send(ClientFrame::Message { .. })));
 }
 
 // V-H7
@@ -160,7 +238,7 @@ fn requests_are_asked_one_after_the_other_and_go_away_when_decided_elsewhere() {
     assert_eq!(shown(&chat.frame(approval(ASK_TOO, "pending"))), "");
     assert_eq!(shown(&chat.frame(approval(ASK, "pending"))), "", "shown again, not asked again");
     let steps = chat.frame(approval(ASK, "approved"));
-    assert!(shown(&steps).contains("that is approved already"), "{steps:?}");
+    assert!(shown(&steps).contains("shell is approved"), "{steps:?}");
     assert!(shown(&steps).ends_with("[r]eplace: "), "{steps:?}");
     let steps = chat.frame(ended("cancelled", None));
     assert_eq!(decisions(&steps), []);

@@ -97,8 +97,24 @@ impl View {
     /// The request and the question.
     pub(super) fn approval(&mut self, approval: &Approval) -> String {
         let start = self.fresh_line();
+        let place = match &approval.batch {
+            Some(batch) => format!("[{} of {}] ", batch.position, batch.of),
+            None => String::new(),
+        };
+        let offer = match &approval.offer {
+            Some(offer) => {
+                let pattern = strict(&offer.pattern);
+                // What is a command is shown whole: it is not what stands in the arguments. Those are above.
+                let command = offer.pattern.starts_with(&format!("{}: ", approval.tool));
+                let pattern = if command { pattern } else { short(&pattern) };
+                format!(
+                    "  always covers, in this conversation (or say agent: in all of its): {pattern}\n"
+                )
+            }
+            None => String::new(),
+        };
         let text = format!(
-            "{start}! {} needs approval ({} risk): {}\n{}\n",
+            "{start}! {place}{} needs approval ({} risk): {}\n{}\n{offer}",
             strict(&approval.tool),
             approval.risk.as_str(),
             strict(&approval.reason),

@@ -3,18 +3,21 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use rookery_actors::runtime::system_world;
+use rookery_messages::approval::Approval;
+use rookery_messages::receipt::{ReceiptAnswer, ReceiptQuestion};
 use rookery_messages::tree::{TreeNode, TreeSnapshot};
 use rookery_messages::turn::TurnRecord;
 use serde_json::{Value, json};
 
 use crate::cli::{
     ActorCommand, ApprovalsCommand, AuditArgs, Command, DeadLettersCommand, Output,
-    SessionsCommand, TurnsCommand,
+    ReceiptsCommand, SessionsCommand, TurnsCommand, Which,
 };
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
 use crate::output::to_stdout;
-use crate::render::{json_text, lists, tree};
+use crate::render::{json_text, lists, strict, tree};
 use crate::signals::Signals;
 
 /// Runs a command that needs nothing but the service.
@@ -26,6 +29,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         Command::Turns(command) => turns(client, command).await?,
         Command::Approvals(command) => approvals(client, command).await?,
         Command::Deadletters(command) => dead_letters(client, command).await?,
+        Command::Receipts(command) => return receipts(client, command).await,
         Command::Sessions(SessionsCommand::List(output)) => {
             let value = client.get(&["v1", "conversations"], &[]).await?;
             print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
@@ -34,9 +38,13 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
             let value = client.get(&["admin", "v1", "crashes"], &[]).await?;
             print(output, value, |value| Ok(lists::crashes(&client.read_list(value)?)))?;
         }
-        Command::Audit(AuditArgs { limit, output }) => {
+        Command::Audit(AuditArgs { limit, since, output }) => {
             let limit = limit.map(|limit| limit.to_string());
-            let query: Vec<(&str, &str)> = limit.iter().map(|l| ("limit", l.as_str())).collect();
+            let since = since.map(|since| since.moment(system_world().now()).to_string());
+            let query: Vec<(&str, &str)> = [("limit", &limit), ("since", &since)]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+                .collect();
             let value = client.get(&["admin", "v1", "audit"], &query).await?;
             print(output, value, |value| Ok(lists::audit(&client.read_list(value)?)))?;
         }
@@ -135,27 +143,87 @@ async fn turns(client: &Client, command: TurnsCommand) -> Result<(), Failure> {
 }
 
 async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Failure> {
-    let (id, decision) = match command {
+    let route = ["admin", "v1", "approvals"];
+    match command {
         ApprovalsCommand::List { all, output } => {
             let query = if all { &[][..] } else { &[("pending", "true")] };
-            let value = client.get(&["admin", "v1", "approvals"], query).await?;
-            return print(output, value, |value| Ok(lists::approvals(&client.read_list(value)?)));
+            let value = client.get(&route, query).await?;
+            print(output, value, |value| Ok(lists::approvals(&client.read_list(value)?)))
         }
-        ApprovalsCommand::Approve { id } => (id, json!({ "decision": "approve" })),
-        ApprovalsCommand::Always { id } => (id, json!({ "decision": "always" })),
-        ApprovalsCommand::Deny { id, because } => (
-            id,
-            match because.reason {
-                Some(reason) => json!({ "decision": "deny", "reason": reason }),
-                None => json!({ "decision": "deny" }),
-            },
-        ),
+        ApprovalsCommand::Grants { all, output } => {
+            let query = if all { &[("all", "true")][..] } else { &[] };
+            let value = client.get(&["admin", "v1", "grants"], query).await?;
+            print(output, value, |value| Ok(lists::grants(&client.read_list(value)?)))
+        }
+        ApprovalsCommand::Revoke { id, output } => {
+            let value = client.delete(&["admin", "v1", "grants", &id]).await?;
+            print(output, value, |value| Ok(lists::grants(&[client.read(value)?])))
+        }
+        ApprovalsCommand::Approve { which } => {
+            decide(client, which, &json!({ "decision": "approve" })).await
+        }
+        ApprovalsCommand::Always { which, scope } => {
+            decide(client, which, &json!({ "decision": "always", "scope": scope })).await
+        }
+        ApprovalsCommand::Deny { which, because } => {
+            let mut decision = json!({ "decision": "deny" });
+            if let Some(reason) = because.reason {
+                decision["reason"] = Value::String(reason);
+            }
+            decide(client, which, &decision).await
+        }
         ApprovalsCommand::Replace { id, replacement } => {
-            (id, json!({ "decision": "replace", "replacement": replacement }))
+            let which = Which { ids: vec![id], turn: None };
+            decide(client, which, &json!({ "decision": "replace", "replacement": replacement }))
+                .await
+        }
+    }
+}
+
+/// Decides one after the other. One that can't be decided keeps none of the others from it.
+async fn decide(client: &Client, which: Which, decision: &Value) -> Result<(), Failure> {
+    let route = ["admin", "v1", "approvals"];
+    let ids = match &which.turn {
+        None => which.ids,
+        Some(turn) => {
+            let pending: Vec<Approval> =
+                client.read_list(client.get(&route, &[("pending", "true")]).await?)?;
+            let of_turn = pending.iter().filter(|one| one.turn.to_string() == turn.to_lowercase());
+            of_turn.map(|one| one.id.to_string()).collect()
         }
     };
-    client.post(&["admin", "v1", "approvals", &id], &decision).await?;
-    to_stdout("ok\n")
+    if ids.is_empty() {
+        return Err(Failure::failed(
+            "the turn waits for no approval; `rookery approvals list` has all",
+        ));
+    }
+    let mut failed: Option<Failure> = None;
+    for id in &ids {
+        // A084: what is said comes from what is stored.
+        let line = match client.post(&[&route[..], &[id.as_str()]].concat(), decision).await {
+            Ok(stored) => {
+                let stored: Approval = client.read(stored)?;
+                format!("{} {}: {}\n", stored.id, strict(&stored.tool), stored.verdict())
+            }
+            Err(error) if ids.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                let line = format!("{} {}\n", strict(id), strict(&error.to_string()));
+                failed.get_or_insert(error.into());
+                line
+            }
+        };
+        to_stdout(&line)?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+async fn receipts(client: &Client, command: ReceiptsCommand) -> Result<Exit, Failure> {
+    let ReceiptsCommand::Verify { receipt, turn, call, output } = command;
+    let asked = ReceiptQuestion { receipt, turn, call };
+    let value = client.post(&["admin", "v1", "receipts", "verify"], &json!(asked)).await?;
+    let answer: ReceiptAnswer = client.read(value.clone())?;
+    print(output, value, |_| Ok(lists::receipt(&answer)))?;
+    Ok(if answer.valid == Some(true) { Exit::Ok } else { Exit::Failed })
 }
 
 async fn dead_letters(client: &Client, command: DeadLettersCommand) -> Result<(), Failure> {

@@ -89,8 +89,10 @@ fn fill_agents(settings: &mut Settings) {
                 system_prompt: None,
                 hooks: Vec::new(),
                 approval_route: None,
+                approval_route_inherit: false,
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),
+                tool_receipts: Default::default(),
             },
         );
     }

@@ -52,6 +52,7 @@ impl Shape {
             Self::Table(_) | Self::Map(_) => "a table".to_owned(),
             Self::List(inner) => match **inner {
                 Self::Text | Self::Secret => "a list of texts".to_owned(),
+                Self::Integer { .. } => "a list of whole numbers".to_owned(),
                 _ => "a list of tables".to_owned(),
             },
             Self::Text => "text".to_owned(),
@@ -98,8 +99,12 @@ fn shape_of(schema: &Value, definitions: &Value) -> Shape {
         "object" => table_shape(schema, definitions),
         "array" => Shape::List(Box::new(shape_of(&schema["items"], definitions))),
         "integer" => {
-            let narrow = schema.get("format") == Some(&Value::from("uint32"));
-            Shape::Integer { max: if narrow { i64::from(u32::MAX) } else { i64::MAX } }
+            let max = match schema.get("format").and_then(Value::as_str) {
+                Some("uint16") => i64::from(u16::MAX),
+                Some("uint32") => i64::from(u32::MAX),
+                _ => i64::MAX,
+            };
+            Shape::Integer { max }
         }
         "boolean" => Shape::Boolean,
         _ if schema.get("writeOnly") == Some(&Value::Bool(true)) => Shape::Secret,

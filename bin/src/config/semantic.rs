@@ -3,6 +3,7 @@
 mod channels;
 mod hooks;
 mod mcp;
+mod network;
 mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);
     mcp::check(settings, &mut found);
+    network::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors
 }
@@ -179,8 +181,8 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
                 ),
             );
         }
-        if agent.approval_route.as_deref().is_some_and(|route| route != "admin") {
-            found.add(&path("approval_route"), "must be \"admin\", or absent");
+        if let Some(route) = agent.approval_route.as_deref().filter(|route| *route != "admin") {
+            channels::check_route(settings, route, &path("approval_route"), found);
         }
         if let Some(workspace) = agent.workspace.as_deref().map(settled)
             && (workspace.starts_with(&data) || data.starts_with(&workspace))

@@ -85,6 +85,22 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
             "r.toml: line 2: gateway.listen: is off loopback, which needs tokens; add an entry to gateway.tokens, or listen on 127.0.0.1",
         ),
         (
+            "[risk_profiles.default.network]\ndeny_hosts = ['http://a']",
+            "r.toml: line 2: risk_profiles.default.network.deny_hosts: `http://a` is no host: write `example.org`, `*.example.org`, an address or a network such as `192.0.2.0/24`, without scheme, port or path",
+        ),
+        (
+            "[risk_profiles.default.network]\nallow_private = ['*']",
+            "r.toml: line 2: risk_profiles.default.network.allow_private: `*` is no private destination: write `10.1.0.0/16`, `127.0.0.1:8080`, `[::1]:8080` or `wiki.example:443`",
+        ),
+        (
+            "[risk_profiles.default.network]\nallow_ports = [0]",
+            "r.toml: line 2: risk_profiles.default.network.allow_ports: holds 0, which is no port; take it out",
+        ),
+        (
+            "[risk_profiles.default.rate_limits.shell]\nper_minute = 1000000",
+            "r.toml: line 2: risk_profiles.default.rate_limits.shell.per_minute: must be from 0 to 100000",
+        ),
+        (
             "[providers.main]\nkind = 'demo'\nmax_concurrency = 0",
             "r.toml: line 3: providers.main.max_concurrency: must be from 1 to 100000",
         ),
@@ -177,6 +193,30 @@ fn a_channel_has_exactly_one_owner() {
     assert_eq!(
         lines(&twice),
         ["r.toml: line 5: agents.home.channels: names `cli` 2 times; once is enough"]
+    );
+}
+
+#[test]
+fn approvals_are_routed_to_people_who_are_who_they_say() {
+    let all = "channels = ['cli', 'ws', 'webhook.ops']";
+    let to = |route: &str, hook: &str| {
+        format!("{AGENT}{all}\napproval_route = '{route}'\n[channels.webhook.ops]\n{hook}")
+    };
+    let signed = "secret = 'a-secret'\nreply_url = 'http://ops.example/'\napprovers = ['eve']";
+    assert!(lines(&to("webhook.ops", signed)).is_empty());
+    assert!(lines(&to("admin", "")).is_empty() && lines(&to("ws", "")).is_empty());
+    assert_eq!(
+        lines(&to("webhook.ops", "")),
+        [
+            "r.toml: line 6: agents.home.approval_route: `webhook.ops` has no secret, so anybody could answer; give it one",
+            "r.toml: line 6: agents.home.approval_route: `webhook.ops` has no reply_url to post requests to; give it one",
+        ]
+    );
+    assert_eq!(
+        lines(&to("webhook.op", signed)),
+        [
+            "r.toml: line 6: agents.home.approval_route: there is no channel `webhook.op`; the nearest is `webhook.ops`; name one, or \"admin\", or leave the key out"
+        ]
     );
 }
 
@@ -420,6 +460,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
                     "providers" | "agents" | "risk_profiles" | "runtime_profiles"
                     | "mcp.servers" | "mcp_bundles" | "hooks" => "<name>",
                     _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
+                    "risk_profiles.<name>.rate_limits" => "<name>",
                     "channels.webhook" => "<alias>",
                     _ => name,
                 };

@@ -1,7 +1,8 @@
 //! Tables and facts of the admin API's objects.
 
 use jiff::Timestamp;
-use rookery_messages::approval::Approval;
+use rookery_messages::approval::{Approval, Grant, GrantScope};
+use rookery_messages::receipt::ReceiptAnswer;
 use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
 use rookery_messages::time::rfc3339_millis;
 use rookery_messages::tool::head;
@@ -19,6 +20,16 @@ pub fn facts(facts: &[(&str, String)]) -> String {
         .iter()
         .map(|(name, value)| format!("{}\n", format!("{name:width$}  {value}").trim_end()))
         .collect()
+}
+
+/// What is said of a receipt.
+pub fn receipt(answer: &ReceiptAnswer) -> String {
+    let reason = answer.reason.map_or("no reason given", |reason| reason.as_str());
+    match answer.valid {
+        Some(true) => "valid\n".to_owned(),
+        Some(false) => format!("not valid: {reason}\n"),
+        None => format!("can't be told: {reason}\n"),
+    }
 }
 
 /// Turns, a line each.
@@ -99,11 +110,61 @@ pub fn approvals(approvals: &[Approval]) -> String {
             ("turn", one.turn.to_string()),
             ("asked at", rfc3339_millis(one.asked_at)),
             ("expires at", rfc3339_millis(one.expires_at)),
-            ("approvers", strict(&one.approvers.join(", "))),
+            ("approvers", strict(&approvers(one))),
         ]));
+        if let Some(batch) = &one.batch {
+            out.push_str(&format!("asked together: {} of {}\n", batch.position, batch.of));
+        }
+        if let Some(by) = &one.decided_by {
+            out.push_str(&format!("decided by {} via {}\n", strict(&by.who), strict(&by.via)));
+        }
+        if let Some(offer) = &one.offer {
+            out.push_str(&format!("always would cover: {}\n", strict(&offer.pattern)));
+        }
         out.push_str(&format!("arguments\n{}\n\n", json_text(&one.arguments)));
     }
     if out.is_empty() { "no approvals\n".to_owned() } else { out }
+}
+
+/// Who is asked, at every place.
+fn approvers(one: &Approval) -> String {
+    let own = one.approvers.iter().map(|who| format!("{who} ({})", one.channel));
+    let routed = one.route.iter().flat_map(|route| {
+        route.approvers.iter().map(move |who| format!("{who} ({})", route.channel))
+    });
+    own.chain(routed).collect::<Vec<_>>().join(", ")
+}
+
+/// Grants. What one covers is shown whole.
+pub fn grants(grants: &[Grant]) -> String {
+    let mut out = String::new();
+    for one in grants {
+        let place = match one.scope {
+            GrantScope::Conversation => format!("conversation {}", one.conversation_id),
+            GrantScope::Agent => format!("agent {}", strict(one.agent.as_str())),
+        };
+        out.push_str(&facts(&[
+            ("grant", one.id.to_string()),
+            ("covers", strict(&one.pattern)),
+            ("holds in", place),
+            (
+                "given by",
+                format!("{} via {}", strict(&one.granted_by.who), strict(&one.granted_by.via)),
+            ),
+            ("given at", rfc3339_millis(one.granted_at)),
+            ("expires at", rfc3339_millis(one.expires_at)),
+        ]));
+        if let (Some(by), Some(at)) = (&one.revoked_by, one.revoked_at) {
+            out.push_str(&format!(
+                "revoked by {} via {} at {}\n",
+                strict(&by.who),
+                strict(&by.via),
+                rfc3339_millis(at)
+            ));
+        }
+        out.push('\n');
+    }
+    if out.is_empty() { "no grants\n".to_owned() } else { out }
 }
 
 /// Dead letters, a line each.

@@ -25,8 +25,9 @@ use rookery_actors::session::RouterArgs;
 use rookery_actors::store::sqlite::{SqliteOptions, SqliteReader, SqliteStore, open, open_reader};
 use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
+use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
-use rookery_actors::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
+use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
 use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
 use rookery_messages::hook::Hook;
@@ -103,7 +104,9 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
     let hub = EventHub::new(world.clone());
     let redactor = Arc::new(Redactor::new(secrets(&settings, admin_token.as_ref())));
-    let tools = Arc::new(builtin_registry(Arc::clone(&world.clock)));
+    // Without an address to know there is none to keep tools from; the listener has one.
+    let own = listener.local_addr().ok();
+    let tools = Arc::new(builtin_registry(Arc::clone(&world.clock), own));
     let crashes = recorder.clone();
     directory.set_exit_hook(exit_hook(observer.clone(), move |row| crashes.crash(row)));
 
@@ -117,6 +120,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             Ok((AgentName::new(name), Arc::new(bundle)))
         })
         .collect::<Result<HashMap<_, _>, String>>()?;
+    let receipts: Arc<ReceiptKeys> = Arc::default();
     let deps = Arc::new(TurnDeps {
         store: store.clone(),
         hub: Arc::clone(&hub),
@@ -129,6 +133,8 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_attempts: settings.sessions.max_attempts,
         session_idle: Duration::from_secs(settings.sessions.idle_secs),
         max_sessions: settings.sessions.max_active,
+        receipts: Arc::clone(&receipts),
+        rates: Arc::default(),
     });
     let router = Address::new(Arc::clone(&cells.router));
     let channels = channel_ids
@@ -209,6 +215,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             world: world.clone(),
             probes: probes(health(inspector, &links), metrics),
             tokens,
+            receipts,
             extra: vec![admin_routes],
             settings,
         }),
@@ -274,7 +281,11 @@ fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> ChannelFacts {
         posts_replies: webhook.is_some_and(|webhook| webhook.reply_url.is_some()),
         // Somebody sits at a terminal or a web page; a webhook only posts.
         can_ask: webhook.is_none(),
-        approvers: webhook.and_then(|webhook| webhook.approvers.clone()),
+        approvers: match id.as_str() {
+            "ws" => settings.channels.ws.approvers.clone(),
+            "cli" => settings.channels.cli.approvers.clone(),
+            _ => webhook.and_then(|webhook| webhook.approvers.clone()),
+        },
         sender: sender_address(cells, id),
     }
 }
@@ -325,7 +336,9 @@ fn bundle(
             .cloned()
             .unwrap_or_else(RuntimeProfile::default),
         system_prompt: agent.system_prompt.clone().unwrap_or_else(|| SYSTEM_PROMPT.to_owned()),
-        approval_route: agent.approval_route.clone(),
+        approval_route: agent.approval_route.as_deref().map(AskedAt::new),
+        approval_inherits: agent.approval_route_inherit,
+        receipts: agent.tool_receipts,
     })
 }
 

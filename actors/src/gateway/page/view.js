@@ -14,6 +14,12 @@ function button(label, action) {
   return element;
 }
 
+// Controls, zero-width and bidirectional characters as their escapes: what is shown is what runs.
+const visible = (text) =>
+  text.replace(/[\p{Cc}\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]/gu, (c) =>
+    c === "\n" || c === "\t" ? c : `\\u{${c.codePointAt(0).toString(16)}}`,
+  );
+
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
 export class Log {
@@ -73,37 +79,70 @@ export class Log {
   }
 
   approval(frame, decide) {
-    this.approvals.get(frame.id)?.remove();
+    // Shown again, it keeps its place.
+    const former = this.approvals.get(frame.id)?.card;
     this.answers.delete(frame.turn);
     const card = node("div", "item card approval");
-    card.append(node("strong", "", `${frame.tool} asks (${frame.risk} risk)`));
-    card.append(node("div", "", frame.reason), node("pre", "", shown(frame.arguments)));
+    const place = frame.batch ? `[${frame.batch.position} of ${frame.batch.of}] ` : "";
+    card.append(node("strong", "", `${place}${visible(frame.tool)} asks (${frame.risk} risk)`));
+    card.append(node("div", "", visible(frame.reason)), node("pre", "", visible(shown(frame.arguments))));
     if (frame.state === "pending") {
-      const replacement = node("input");
-      replacement.placeholder = "result in its place";
-      replacement.setAttribute("aria-label", "Result in its place");
-      const buttons = node("div", "buttons");
-      for (const decision of ["approve", "deny", "always"]) {
-        buttons.append(button(decision, () => decide({ decision })));
-      }
-      const replace = () => decide({ decision: "replace", replacement: replacement.value });
-      buttons.append(replacement, button("replace", replace));
-      card.append(buttons);
+      card.append(this.buttons(frame, decide));
     } else {
-      card.append(node("div", "notice", frame.state));
+      const by = frame.decided_by ? ` by ${frame.decided_by.who} via ${frame.decided_by.via}` : "";
+      const word = frame.decision?.decision === "replace" ? "replaced" : frame.state;
+      card.append(node("div", "notice", visible(`${word}${by}`)));
     }
-    this.approvals.set(frame.id, this.append(card));
+    if (former) former.replaceWith(card);
+    else this.append(card);
+    this.approvals.set(frame.id, { card, turn: frame.turn, batch: frame.batch?.id, pending: frame.state === "pending", decide });
+  }
+
+  buttons(frame, decide) {
+    const buttons = node("div", "buttons");
+    const replacement = node("input");
+    replacement.placeholder = "result in its place";
+    replacement.setAttribute("aria-label", "Result in its place");
+    buttons.append(button("approve", () => decide({ decision: "approve" })));
+    buttons.append(button("deny", () => decide({ decision: "deny" })));
+    if (frame.batch) {
+      buttons.append(button("approve all", () => this.all(frame.batch.id, "approve")));
+      buttons.append(button("deny all", () => this.all(frame.batch.id, "deny")));
+    }
+    buttons.append(
+      replacement,
+      button("replace", () => decide({ decision: "replace", replacement: replacement.value })),
+    );
+    if (frame.offer) {
+      const always = node("div", "offer", `always would cover: ${visible(frame.offer.pattern)}`);
+      const here = () => decide({ decision: "always", scope: "conversation" });
+      const agent = () => decide({ decision: "always", scope: "agent" });
+      always.append(button("always here", here), button("always for the agent", agent));
+      buttons.append(always);
+    }
+    return buttons;
+  }
+
+  // Those of one response that nobody has decided yet.
+  all(batch, decision) {
+    for (const one of this.approvals.values()) {
+      if (one.pending && one.batch === batch) one.decide({ decision });
+    }
   }
 
   // What the store says became of it, never what was pressed.
   decided(id, text) {
-    const card = this.approvals.get(id);
-    if (!card) return;
-    card.querySelector(".buttons")?.remove();
-    card.append(node("div", "notice", text));
+    const one = this.approvals.get(id);
+    if (!one || !one.pending) return;
+    one.pending = false;
+    one.card.querySelector(".buttons")?.remove();
+    one.card.append(node("div", "notice", visible(text)));
   }
 
   ended(frame) {
+    for (const [id, one] of this.approvals) {
+      if (one.turn === frame.turn) this.decided(id, "withdrawn: the turn has ended");
+    }
     const open = this.answers.get(frame.turn);
     this.answers.delete(frame.turn);
     if (frame.outcome === "answered") {

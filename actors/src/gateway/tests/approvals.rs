@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::rig::*;
 use rookery_messages::approval::Approval;
+use rookery_messages::ids::AgentName;
 
 async fn asked(rig: &mut Rig, id: &str) -> Approval {
     let (_, accepted) = rig.say("c", id).await;
@@ -65,14 +66,31 @@ async fn always_gives_a_grant_for_exactly_this_call_in_this_conversation() {
     let (status, decided) =
         rig.post_as(ADMIN, &path(&approval), &json!({ "decision": "always" })).await;
     assert_eq!((status, &decided["state"]), (StatusCode::OK, &json!("approved")));
-    let grant = async |tool: &str, hash: &str| {
+    let offer = approval.offer.clone().unwrap();
+    let grant = async |tool: &str, key: &str| {
         let (conversation, now) = (approval.conversation_id, rig.base.world.now());
-        rig.base.store.grant(conversation, tool.to_owned(), hash.to_owned(), now).await.unwrap()
+        let (agent, tool, key) = (AgentName::new("home"), tool.to_owned(), key.to_owned());
+        rig.base.store.grant(conversation, agent, tool, key, now).await.unwrap()
     };
-    let given = grant("file_write", &approval.arguments_hash).await.unwrap();
-    assert_eq!(given.granted_by.who, "admin");
+    let given = grant("file_write", &offer.key).await.unwrap();
+    assert_eq!((given.granted_by.who.as_str(), &given.pattern), ("admin", &offer.pattern));
     assert_eq!(grant("file_write", "other").await, None);
-    assert_eq!(grant("shell", &approval.arguments_hash).await, None);
+    assert_eq!(grant("shell", &offer.key).await, None);
+    // It is listed, and taken back once.
+    let (_, list) = rig.get_as(ADMIN, "/admin/v1/grants").await;
+    assert_eq!((&list[0]["id"], &list[0]["scope"]), (&json!(given.id), &json!("conversation")));
+    let path = format!("/admin/v1/grants/{}", given.id);
+    let (status, revoked) = rig.delete_as(ADMIN, &path).await;
+    assert_eq!((status, &revoked["revoked_by"]["who"]), (StatusCode::OK, &json!("admin")));
+    assert_eq!(rig.delete_as(ADMIN, &path).await.1, revoked);
+    assert_eq!(grant("file_write", &offer.key).await, None);
+    assert_eq!(rig.get_as(ADMIN, "/admin/v1/grants").await.1, json!([]));
+    assert_eq!(rig.get_as(ADMIN, "/admin/v1/grants?all=true").await.1, json!([revoked]));
+    let unknown = format!("/admin/v1/grants/{}", approval.id);
+    assert_eq!(rig.delete_as(ADMIN, &unknown).await.0, StatusCode::NOT_FOUND);
+    let (_, rows) = rig.get_as(ADMIN, "/admin/v1/audit").await;
+    let actions: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["action"]).collect();
+    assert_eq!(actions, ["grant.revoke", "grant.give", "approval.always"]);
     rig.end().await;
 }
 
@@ -82,7 +100,8 @@ async fn a_replacement_is_cleaned_and_nonsense_is_refused_by_name() {
     let mut rig = Rig::new().await;
     let approval = asked(&mut rig, "1").await;
     let path = path(&approval);
-    let cases: [(Value, &str); 5] = [
+    let cases: [(Value, &str); 6] = [
+        (json!({ "decision": "approve", "scope": "agent" }), "`scope`"),
         (json!({ "decision": "replace" }), "`replacement`"),
         (json!({ "decision": "approve", "replacement": "x" }), "`replacement`"),
         (json!({ "decision": "maybe" }), "`maybe`"),

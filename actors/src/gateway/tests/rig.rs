@@ -160,6 +160,7 @@ impl Rig {
                 live: Arc::new(|| true),
             },
             tokens,
+            receipts: Arc::default(),
             extra: vec![extra],
             settings: Arc::new(settings),
         };
@@ -193,6 +194,10 @@ impl Rig {
 
     pub async fn post_as(&self, token: &str, path: &str, body: &Value) -> (StatusCode, Value) {
         answer(self.request(Method::POST, path).bearer_auth(token).json(body)).await
+    }
+
+    pub async fn delete_as(&self, token: &str, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::DELETE, path).bearer_auth(token)).await
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {

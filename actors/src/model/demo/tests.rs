@@ -67,6 +67,7 @@ fn play(history: &mut Vec<ChatMessage>, text: String, calls: &[RawCall], output:
         wire_id: call.wire_id(),
         name: call.name.clone(),
         output: output.to_owned(),
+        outside: false,
     }));
 }
 

@@ -188,6 +188,7 @@ mod tests {
             wire_id: call.wire_id(),
             name: call.name.clone(),
             output: output.to_owned(),
+            outside: false,
         }
     }
 

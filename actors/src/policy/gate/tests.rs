@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
-use rookery_messages::approval::Decider;
+use rookery_messages::approval::{Decider, GrantScope};
 use rookery_messages::ids::GrantId;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -20,12 +20,18 @@ fn every_effect() -> Vec<(CallEffects, Risk)> {
     vec![
         (effects(Effects::ReadOnly, Reach::Workspace), Risk::Low),
         (effects(Effects::ReadOnly, Reach::Outside), Risk::Low),
+        (connects(Effects::ReadOnly, "https://example.org/?q=1"), Risk::Medium),
+        (connects(Effects::Once, "https://example.org/"), Risk::High),
         (effects(Effects::Idempotent, Reach::Workspace), Risk::Medium),
         (effects(Effects::Once, Reach::Workspace), Risk::Medium),
         (effects(Effects::Idempotent, Reach::Outside), Risk::High),
         (effects(Effects::Once, Reach::Outside), Risk::High),
         (CallEffects::unknown(), Risk::High),
     ]
+}
+
+fn connects(repeats: Effects, url: &str) -> CallEffects {
+    CallEffects { connects: vec![url.to_owned()], ..effects(repeats, Reach::Outside) }
 }
 
 fn command(text: &str) -> CallEffects {
@@ -38,6 +44,12 @@ fn profile(level: AutonomyLevel) -> RiskProfile {
 
 fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn agent() -> &'static AgentName {
+    static AGENT: std::sync::LazyLock<AgentName> =
+        std::sync::LazyLock::new(|| AgentName::new("home"));
+    &AGENT
 }
 
 /// A gate on a workspace of its own.
@@ -57,8 +69,10 @@ impl Asked {
         CallToJudge {
             tool,
             effects,
-            arguments_hash: "hash",
+            key: Some("key"),
             conversation_id: ConversationId(Uuid::nil()),
+            agent: agent(),
+            tainted: None,
             grant: None,
             approval: None,
             now: Timestamp::UNIX_EPOCH,
@@ -73,12 +87,17 @@ impl Asked {
 fn grant() -> Grant {
     Grant {
         id: GrantId(Uuid::from_u128(7)),
+        scope: GrantScope::Conversation,
         conversation_id: ConversationId(Uuid::nil()),
+        agent: agent().clone(),
         tool: "t".to_owned(),
-        arguments_hash: "hash".to_owned(),
+        pattern: "t {}".to_owned(),
+        key: "key".to_owned(),
         granted_by: Decider { who: "u".to_owned(), via: "cli".to_owned() },
         granted_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::from_second(100).expect("a time"),
+        revoked_by: None,
+        revoked_at: None,
     }
 }
 
@@ -192,9 +211,10 @@ fn a_grant_covers_exactly_its_call_in_its_conversation_while_it_lasts() {
     );
     let late = CallToJudge { now: given.expires_at, ..covered };
     let elsewhere = CallToJudge { conversation_id: ConversationId(Uuid::max()), ..covered };
-    let otherwise = CallToJudge { arguments_hash: "other", ..covered };
+    let otherwise = CallToJudge { key: Some("other"), ..covered };
+    let unbound = CallToJudge { key: None, ..covered };
     let another = CallToJudge { tool: "u", ..covered };
-    for call in [late, elsewhere, otherwise, another] {
+    for call in [late, elsewhere, otherwise, unbound, another] {
         assert_eq!(short(&asked.gate.evaluate(&call).decision), "asks", "{call:?}");
     }
 }
@@ -273,14 +293,43 @@ fn every_reason_names_its_key() {
     }
 }
 
-// V-M14, V-M15, A089, A091, A092
+// A095: what the network rules close is blocked at every level, and nobody is asked
+#[test]
+fn an_address_that_is_closed_is_blocked_at_every_level() {
+    for level in LEVELS {
+        let mut profile = profile(level);
+        profile.network.deny_hosts = names(&["*.example.net"]);
+        let asked = Asked::new(profile);
+        for (url, key) in [
+            ("http://169.254.169.254/", "`network.allow_private`"),
+            ("http://0x7f.1/", "`network.allow_private`"),
+            ("https://a.example.net/", "`network.deny_hosts`"),
+            ("https://example.org:22/", "`network.allow_ports`"),
+            ("file:///etc/passwd", "`file`"),
+        ] {
+            for repeats in [Effects::ReadOnly, Effects::Once] {
+                let access = asked.ask("t", &connects(repeats, url));
+                assert_eq!(short(&access), "blocked", "{level:?} {url}");
+                assert!(reason(access).contains(key), "{url}");
+            }
+        }
+    }
+}
+
+// V-M10, V-M12, V-M13, V-M14, V-M15, A089, A091, A092
 #[test]
 fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
     use AutonomyLevel::{Full, Readonly, Supervised};
-    let cases: [(AutonomyLevel, Option<&[&str]>, &str, &str); 30] = [
-        (Supervised, None, "ls", "asks"),
-        (Supervised, None, "ls; id", "asks"),
+    let cases: [(AutonomyLevel, Option<&[&str]>, &str, &str); 44] = [
+        (Supervised, None, "ls", "allowed"),
+        (Supervised, None, "ls; id", "allowed"),
+        (Supervised, None, "touch x", "asks"),
+        (Supervised, None, "git reset", "asks"),
+        (Supervised, None, "mytool", "asks"),
         (Full, None, "ls; id", "allowed"),
+        (Full, None, "touch x", "allowed"),
+        (Full, None, "git reset", "allowed"),
+        (Full, None, "mytool $X", "allowed"),
         (Readonly, None, "ls", "blocked"),
         (Supervised, Some(&["ls"]), "ls -la", "allowed"),
         (Full, Some(&["ls"]), "ls -la", "allowed"),
@@ -289,23 +338,31 @@ fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
         (Full, Some(&["ls"]), "id", "blocked"),
         (Supervised, Some(&["ls"]), "/tmp/ls", "blocked"),
         (Supervised, Some(&["ls"]), "./ls", "blocked"),
-        (Supervised, Some(&["ls"]), "ls | sh", "asks"),
-        (Supervised, Some(&["ls"]), "ls $(id)", "asks"),
+        (Supervised, Some(&["ls"]), "ls | sh", "blocked"),
+        (Supervised, Some(&["ls"]), "ls $(id)", "blocked"),
         (Supervised, Some(&["ls"]), "ls\u{200b}", "asks"),
-        (Full, Some(&["ls"]), "ls; id", "asks"),
+        (Full, Some(&["ls"]), "ls; id", "blocked"),
+        (Full, Some(&["ls"]), "$X", "asks"),
         (Readonly, Some(&["ls"]), "ls; id", "blocked"),
         (Supervised, Some(&[]), "ls", "blocked"),
         (Full, Some(&[]), "ls; id", "blocked"),
-        (Supervised, Some(&["*"]), "date", "allowed"),
-        (Supervised, Some(&["*"]), "date; id", "asks"),
-        (Supervised, Some(&["*"]), "sh -c id", "asks"),
-        (Supervised, Some(&["*", "sh"]), "sh -c id", "allowed"),
+        (Supervised, Some(&["*"]), "date; id", "allowed"),
+        (Supervised, Some(&["*"]), "sh -c id", "allowed"),
+        (Supervised, Some(&["*"]), "\"rm\" -rf x", "asks"),
+        (Supervised, Some(&["*"]), "'curl' https://example.com", "asks"),
+        (Supervised, Some(&["curl"]), "curl https://example.com", "asks"),
+        (Full, Some(&["curl"]), "curl https://example.com", "allowed"),
+        (Supervised, Some(&["mytool"]), "mytool", "asks"),
+        (Full, Some(&["mytool"]), "mytool", "allowed"),
         (Full, Some(&["*"]), "date", "allowed"),
         (Full, Some(&["*"]), "nohup firefox &", "allowed"),
         (Full, Some(&["*"]), "ls x 2>/dev/null", "allowed"),
-        (Supervised, Some(&["cat"]), "cat /etc/passwd", "asks"),
-        (Supervised, Some(&["cat"]), "cat ../x", "asks"),
-        (Supervised, Some(&["cat"]), "cat --file=/etc/x", "asks"),
+        (Full, Some(&["*"]), "cat /etc/passwd", "allowed"),
+        (Full, Some(&["*"]), "cat /proc/self/environ", "blocked"),
+        (Supervised, Some(&["cat"]), "cat /etc/passwd", "blocked"),
+        (Supervised, Some(&["cat"]), "cat ../x", "blocked"),
+        (Supervised, Some(&["cat"]), "cat --file=/etc/x", "blocked"),
+        (Full, Some(&["cat"]), "cat /etc/passwd", "blocked"),
         (Supervised, Some(&["cat"]), "cat notes/a.md", "allowed"),
         (Supervised, Some(&["echo"]), "echo 'a; b'", "allowed"),
     ];
@@ -316,11 +373,41 @@ fn shell_commands_run_ask_or_are_blocked_by_list_and_level() {
         assert_eq!(short(&access), expected, "{level:?} {list:?} {text:?}: {access:?}");
         if expected == "blocked" {
             let reason = reason(access);
-            assert!(
-                reason.contains("`allowed_commands`") || reason.contains("`level`"),
-                "{reason}"
-            );
+            let keys = ["`allowed_commands`", "`level`", "`workspace`", "`forbidden_paths`"];
+            assert!(keys.iter().any(|key| reason.contains(key)), "{reason}");
         }
+    }
+}
+
+// V-M10, V-M12, V-M13
+#[test]
+fn the_risk_of_a_command_is_that_of_the_heaviest_thing_it_does() {
+    let asked = Asked::new(RiskProfile {
+        allowed_commands: Some(names(&["*", "mytool"])),
+        ..profile(AutonomyLevel::Supervised)
+    });
+    for (text, risk) in [
+        ("ls", Risk::Low),
+        ("ls | wc -l", Risk::Low),
+        ("touch x", Risk::Medium),
+        ("git reset", Risk::Medium),
+        ("git commit -m x", Risk::Medium),
+        ("mkdir x", Risk::Medium),
+        ("ls > x", Risk::Medium),
+        ("mytool x", Risk::Medium),
+        ("ls; touch x; curl https://example.com", Risk::High),
+        ("\"rm\" -rf x", Risk::High),
+        ("othertool", Risk::High),
+        ("$X", Risk::High),
+    ] {
+        let effects = command(text);
+        assert_eq!(asked.gate.evaluate(&Asked::call("shell", &effects)).risk, risk, "{text}");
+    }
+    let mut profile = profile(AutonomyLevel::Supervised);
+    profile.auto_approve = names(&["shell"]);
+    let asked = Asked::new(profile);
+    for (text, expected) in [("touch x", "allowed"), ("rm x", "asks"), ("ls > $X", "asks")] {
+        assert_eq!(short(&asked.ask("shell", &command(text))), expected, "{text}");
     }
 }
 
@@ -370,23 +457,68 @@ fn a_command_that_writes_out_a_forbidden_path_is_blocked_at_every_level() {
     assert_eq!(short(&decide("cat ../sub/x", &["sub"])), "allowed");
 }
 
+// V-H5: a grant for the agent holds in its other conversations, a revoked one nowhere
+#[test]
+fn how_far_a_grant_holds_is_its_scope() {
+    let effects = effects(Effects::Once, Reach::Outside);
+    let asked = Asked::new(profile(AutonomyLevel::Supervised));
+    let wide = Grant { scope: GrantScope::Agent, ..grant() };
+    let elsewhere = CallToJudge {
+        conversation_id: ConversationId(Uuid::max()),
+        grant: Some(&wide),
+        ..Asked::call("t", &effects)
+    };
+    assert_eq!(short(&asked.gate.evaluate(&elsewhere).decision), "allowed");
+    let stranger = AgentName::new("other");
+    let foreign = CallToJudge { agent: &stranger, ..elsewhere };
+    assert_eq!(short(&asked.gate.evaluate(&foreign).decision), "asks");
+    let revoked = Grant { revoked_at: Some(Timestamp::UNIX_EPOCH), ..wide.clone() };
+    let taken_back = CallToJudge { grant: Some(&revoked), ..elsewhere };
+    assert_eq!(short(&asked.gate.evaluate(&taken_back).decision), "asks");
+}
+
+// A096
+#[test]
+fn what_could_carry_data_out_asks_once_the_conversation_holds_content_from_outside() {
+    let mut listed = profile(AutonomyLevel::Supervised);
+    listed.auto_approve = names(&["t"]);
+    // A listed program that isn't known is of medium risk.
+    listed.allowed_commands = Some(names(&["cat", "publish"]));
+    let memory =
+        CallEffects { carries_out: true, ..effects(Effects::Idempotent, Reach::Workspace) };
+    let fetch = CallEffects { carries_out: true, ..CallEffects::read_only() };
+    let cases = [
+        (memory, "asks"),
+        (fetch, "asks"),
+        (command("publish notes.txt"), "asks"),
+        (command("cat notes.txt"), "allowed"),
+        (CallEffects::read_only(), "allowed"),
+        (effects(Effects::Once, Reach::Workspace), "allowed"),
+    ];
+    for (effects, then) in cases {
+        let asked = Asked::new(listed.clone());
+        let clean = Asked::call("t", &effects);
+        assert_eq!(short(&asked.gate.evaluate(&clean).decision), "allowed", "{effects:?}");
+        let tainted = CallToJudge { tainted: Some("web_fetch"), ..clean };
+        let access = asked.gate.evaluate(&tainted).decision;
+        assert_eq!(short(&access), then, "{effects:?}");
+        if then == "asks" {
+            // A person's own word about exactly this call still counts.
+            let given = grant();
+            let granted = CallToJudge { grant: Some(&given), ..tainted };
+            assert_eq!(short(&asked.gate.evaluate(&granted).decision), "allowed");
+            assert!(reason(access).contains("`web_fetch`"));
+        }
+        let full = Asked::new(RiskProfile { level: AutonomyLevel::Full, ..listed.clone() });
+        assert_eq!(short(&full.gate.evaluate(&tainted).decision), "allowed", "{effects:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    // A089: below full, nothing that a shell would have to interpret runs unasked
-    #[test]
-    fn what_is_not_plain_never_runs_unasked(text in "(ls|echo| |;|&|\\||\\$|`|\\(|\\)|<|>|\\*|'|\"|\\\\|\n|a|/|\\.|\u{200b}){1,12}") {
-        let mut profile = profile(AutonomyLevel::Supervised);
-        profile.allowed_commands = Some(names(&["ls", "echo"]));
-        let access = Asked::new(profile).ask("shell", &command(&text));
-        if matches!(access, Access::Allowed(_)) {
-            let words = crate::policy::shell::plain_words(&text);
-            prop_assert!(words.is_some_and(|words| words[0] == "ls" || words[0] == "echo"), "{:?}", text);
-        }
-    }
-
     // V-H2
     #[test]
-    fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..7, lists in any::<[bool; 4]>()) {
+    fn readonly_lets_nothing_through_that_changes_things(which in 0_usize..9, lists in any::<[bool; 4]>()) {
         let (effects, risk) = every_effect().swap_remove(which);
         let [auto, block, always, granted] = lists;
         let mut profile = profile(AutonomyLevel::Readonly);

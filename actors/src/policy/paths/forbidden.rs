@@ -41,6 +41,11 @@ impl Forbidden {
         found.is_some_and(|id| self.ids.contains(&id))
             || self.paths.iter().any(|closed| absolute.starts_with(closed))
     }
+
+    /// Whether one of them is at or below `absolute` (links resolved).
+    pub(super) fn lies_below(&self, absolute: &Path) -> bool {
+        self.paths.iter().any(|closed| closed.starts_with(absolute))
+    }
 }
 
 /// `path` with the links of its existing part resolved; what doesn't exist is kept as written.

@@ -1,6 +1,10 @@
 //! What plays the world: a scripted provider, tools that misbehave, stores that refuse or hang, a sink.
 
+use rookery_messages::exit::ActorError;
+use rookery_messages::store::{StoreMsg, StoreReader};
+
 use super::*;
+use crate::runtime::{Ctx, Supervised};
 
 pub(super) type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
 
@@ -82,9 +86,14 @@ impl Tool for Probe {
     }
 
     fn effects(&self, arguments: &Map<String, Value>) -> CallEffects {
-        let command = arguments.get("command").and_then(Value::as_str).map(str::to_owned);
-        let (effects, reach) = (self.effects, Reach::Workspace);
-        CallEffects { effects, reach, command, ..CallEffects::read_only() }
+        CallEffects {
+            effects: self.effects,
+            reach: Reach::Workspace,
+            command: arguments.get("command").and_then(Value::as_str).map(str::to_owned),
+            brings_in: self.name == "fetch",
+            carries_out: self.name == "share",
+            ..CallEffects::read_only()
+        }
     }
 
     fn execute<'a>(
@@ -98,6 +107,7 @@ impl Tool for Probe {
             match what.as_str() {
                 "fail" => ToolResult::failed("exit 1"),
                 "empty" => ToolResult::ok(""),
+                "authority" => ToolResult::ok(format!("{:?}", cx.authority)),
                 "panic" => panic!("probe panics"),
                 "wait" => {
                     let _ = self.began.send(()).await;
@@ -108,6 +118,14 @@ impl Tool for Probe {
                     let _ = self.began.send(()).await;
                     cx.cancel.cancelled().await;
                     ToolResult::failed("cancelled")
+                }
+                "deaf" => {
+                    std::future::pending::<()>().await;
+                    ToolResult::ok("never")
+                }
+                "slow" => {
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    ToolResult::ok("said slow")
                 }
                 other => ToolResult::ok(format!("said {other}")),
             }
@@ -181,5 +199,43 @@ pub(super) struct Sink(pub(super) Mutex<Vec<Observation>>);
 impl Observer for Sink {
     fn observe(&self, observation: &Observation) {
         self.0.lock().push(observation.clone());
+    }
+}
+
+/// The store without its threads: each request is answered in the handler.
+pub(super) struct InlineStore;
+
+pub(super) struct Inline {
+    writer: Box<dyn Store>,
+    reader: Box<dyn StoreReader>,
+}
+
+impl Supervised for InlineStore {
+    const KIND: &'static str = "store";
+    type Msg = StoreMsg;
+    type Args = OpenStore;
+    type State = Inline;
+
+    fn start(_: &mut Ctx<Self>, open: OpenStore) -> Result<Inline, ActorError> {
+        let OpenedStore { writer, mut readers } = open().unwrap();
+        Ok(Inline { writer, reader: readers.remove(0) })
+    }
+
+    async fn handle(
+        _: &mut Ctx<Self>,
+        state: &mut Inline,
+        message: StoreMsg,
+    ) -> Result<(), ActorError> {
+        // An asker that is gone needs no answer.
+        match message {
+            StoreMsg::Write { write, reply } => {
+                let _ = reply.send(state.writer.apply(&[write]).remove(0));
+            }
+            StoreMsg::Read { read, reply } => {
+                let _ = reply.send(state.reader.read(&read));
+            }
+            StoreMsg::WriterEnded { .. } => {}
+        }
+        Ok(())
     }
 }

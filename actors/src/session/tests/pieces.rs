@@ -93,6 +93,7 @@ async fn a_stored_history_that_begins_or_ends_wrongly_is_mended_before_it_is_sen
         wire_id: format!("call_{n}"),
         name: "read".into(),
         output: "of a call that is nowhere".into(),
+        outside: false,
     };
     claim.history = [
         ChatMessage::assistant("before anybody asked"),

@@ -69,7 +69,8 @@ impl Hook for Own {
 
 async fn rig(hooks: Vec<Own>) -> Rig {
     let hooks = Hooks::new(hooks.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>));
-    Rig::with(RiskProfile::default(), RuntimeProfile::default(), hooks, Narrowing::default()).await
+    Rig::hooked(RiskProfile::default(), RuntimeProfile::default(), hooks, Narrowing::default())
+        .await
 }
 
 fn of(name: &'static str, before: Judge) -> Own {
@@ -94,10 +95,15 @@ fn shown(events: &Following) -> Vec<(String, Value)> {
 }
 
 async fn approval(events: &mut Following) -> Approval {
-    match events.until(|kind| matches!(kind, TurnEventKind::Approval { .. })).await {
+    match events.until(is_question).await {
         TurnEventKind::Approval { approval } => *approval,
         _ => unreachable!(),
     }
+}
+
+/// The same event tells of the decision later.
+fn is_question(kind: &TurnEventKind) -> bool {
+    matches!(kind, TurnEventKind::Approval { approval } if approval.state == ApprovalState::Pending)
 }
 
 async fn fault(rig: &Rig, turn: TurnId) -> (String, String) {
@@ -276,7 +282,7 @@ async fn a_stop_does_not_wait_for_a_hook() {
         let (asked, mut hangs) = mpsc::channel(1);
         let hooks = Hooks::new([Arc::new(Hangs(event, asked)) as Arc<dyn Hook>]);
         let (profile, runtime) = (RiskProfile::default(), RuntimeProfile::default());
-        let rig = Rig::with(profile, runtime, hooks, Narrowing::default()).await;
+        let rig = Rig::hooked(profile, runtime, hooks, Narrowing::default()).await;
         rig.script([asks(&[("read", json!({}))])]);
         let (turn, mut events) = rig.accept("m1", "ws").await;
         hangs.recv().await.unwrap();
@@ -369,7 +375,11 @@ async fn a_secret_among_the_arguments_runs_and_is_shown_to_nobody() {
 #[tokio::test]
 async fn what_policy_or_the_run_leaves_out_is_neither_offered_nor_run() {
     for (profile, narrowing, offered) in [
-        (RiskProfile::default(), Narrowing::default(), vec!["again", "once", "read"]),
+        (
+            RiskProfile::default(),
+            Narrowing::default(),
+            vec!["again", "fetch", "once", "read", "share"],
+        ),
         (
             RiskProfile {
                 allowed_tools: Some(vec!["read".into(), "again".into()]),
@@ -381,11 +391,11 @@ async fn what_policy_or_the_run_leaves_out_is_neither_offered_nor_run() {
         (
             RiskProfile { excluded_tools: vec!["once".into()], ..Default::default() },
             Narrowing::default(),
-            vec!["again", "read"],
+            vec!["again", "fetch", "read", "share"],
         ),
     ] {
         let runtime = RuntimeProfile::default();
-        let rig = Rig::with(profile, runtime, Hooks::default(), narrowing).await;
+        let rig = Rig::hooked(profile, runtime, Hooks::default(), narrowing).await;
         rig.script([asks(&[("ONCE", json!({})), ("read", json!({}))]), says("done")]);
         let (turn, mut events) = rig.accept("m1", "webhook.ci").await;
         events.end().await;
@@ -437,7 +447,7 @@ async fn a_command_that_was_refused_and_comes_again_ends_the_turn_without_a_seco
     let (denied, cut) = (CallState::Denied, CallState::Interrupted);
     assert_eq!(states(&rig.record(turn).await), [denied, cut, denied]);
     assert!(rig.runs.lock().is_empty());
-    let asked = events.kinds().iter().filter(|kind| **kind == "approval").count();
+    let asked = events.seen.iter().filter(|event| is_question(&event.kind)).count();
     assert_eq!(asked, 1);
     rig.quiet().await;
 }

@@ -1,7 +1,7 @@
 //! Deciding an approval: one compare-and-set on *pending*, by somebody allowed to (I7).
 
 use jiff::Timestamp;
-use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Grant};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision};
 use rookery_messages::ids::ApprovalId;
 use rookery_messages::store::{AuditRow, DecideApproval, DecideOutcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::codec::{self, APPROVAL_COLUMNS};
 use super::error::Result;
-use super::records;
+use super::{grants, records};
 
 /// Decides, or says what stands.
 pub(super) fn decide(conn: &Connection, request: &DecideApproval) -> Result<DecideOutcome> {
@@ -17,7 +17,7 @@ pub(super) fn decide(conn: &Connection, request: &DecideApproval) -> Result<Deci
         return Ok(DecideOutcome::NotFound);
     };
     // Before anything is told: an outsider learns nothing of the request, and leaves a trace.
-    if !request.privileged && !approval.approvers.contains(&request.decider.who) {
+    if !request.privileged && !approval.may_decide(&request.decider) {
         let action = "approval.not_allowed";
         audit(conn, &approval, &request.decider, &request.decision, action, request.at)?;
         return Ok(DecideOutcome::NotAllowed);
@@ -41,13 +41,12 @@ pub(super) fn decide(conn: &Connection, request: &DecideApproval) -> Result<Deci
         let expired = set(conn, approval, Decision::NoAnswer, runtime, request.at)?;
         return Ok(DecideOutcome::AlreadyDecided(Box::new(expired)));
     }
-    if let Some(grant) = &request.grant {
-        check_grant(&approval, request, grant)?;
-    }
+    // Before the first change: a grant that can't be given refuses the whole decision.
+    let grant = request.grant.map(|new| grants::of(conn, &approval, request, new)).transpose()?;
     let decided =
         set(conn, approval, request.decision.clone(), request.decider.clone(), request.at)?;
-    if let Some(grant) = &request.grant {
-        add_grant(conn, grant)?;
+    if let Some(grant) = &grant {
+        grants::add(conn, grant)?;
     }
     Ok(DecideOutcome::Decided(Box::new(decided)))
 }
@@ -91,7 +90,7 @@ fn set(
     Ok(approval)
 }
 
-/// The audit names the decision and what it was about; never a text somebody wrote.
+/// The audit names the decision and what it was about (V-H15); never a text the decider wrote.
 fn audit(
     conn: &Connection,
     approval: &Approval,
@@ -111,38 +110,9 @@ fn audit(
             "turn": approval.turn,
             "call": approval.call,
             "tool": approval.tool,
+            "summary": approval.summary,
             "arguments_hash": approval.arguments_hash,
         }),
     };
     records::audit(conn, &row)
-}
-
-/// A grant covers what was shown, nothing else.
-fn check_grant(approval: &Approval, request: &DecideApproval, grant: &Grant) -> Result<()> {
-    let fits = request.decision == Decision::Always
-        && grant.conversation_id == approval.conversation_id
-        && grant.tool == approval.tool
-        && grant.arguments_hash == approval.arguments_hash;
-    if fits {
-        return Ok(());
-    }
-    let text = "the grant does not cover exactly what was asked, or the decision is not always";
-    Err(StoreError::Conflict(text.to_owned()).into())
-}
-
-fn add_grant(conn: &Connection, grant: &Grant) -> Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO grants (id, conversation_id, tool, arguments_hash, granted_by, granted_at, \
-         expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
-        grant.id.0.as_bytes(),
-        grant.conversation_id.0.as_bytes(),
-        grant.tool,
-        grant.arguments_hash,
-        serde_json::to_string(&grant.granted_by)?,
-        codec::nanos(grant.granted_at),
-        codec::nanos(grant.expires_at),
-    ])?;
-    Ok(())
 }

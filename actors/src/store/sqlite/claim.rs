@@ -158,7 +158,8 @@ fn next(conn: &Connection, conversation_id: ConversationId) -> Result<Option<Row
     ))
 }
 
-fn journal(conn: &Connection, turn_seq: i64) -> Result<Vec<JournalEntry>> {
+/// A turn's journal, all attempts, in order.
+pub(super) fn journal(conn: &Connection, turn_seq: i64) -> Result<Vec<JournalEntry>> {
     let mut statement = conn.prepare_cached(
         "SELECT attempt, seq, body FROM journal WHERE turn_seq = ?1 ORDER BY attempt, seq",
     )?;

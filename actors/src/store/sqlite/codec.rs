@@ -1,8 +1,10 @@
 //! Values as columns and back: ids are 16-byte blobs, times are nanoseconds, words are text.
 
 use jiff::Timestamp;
-use rookery_messages::approval::Approval;
-use rookery_messages::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, TurnId};
+use rookery_messages::approval::{Approval, Grant};
+use rookery_messages::ids::{
+    AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId,
+};
 use rookery_messages::store::StoredMessage;
 use rookery_messages::turn::{CallRecord, TurnError, TurnRecord};
 use rookery_messages::{chat::Usage, ids::EnvelopeId, ids::MessageId};
@@ -160,7 +162,7 @@ pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
 /// The columns [`approval`] reads, with their table.
 pub(super) const APPROVAL_COLUMNS: &str = "id, turn_id, conversation_id, channel, call_id, tool, \
      arguments, arguments_hash, risk, reason, asked_at, expires_at, approvers, state, decision, \
-     decided_by, decided_at FROM approvals";
+     decided_by, decided_at, summary, offer, batch, route FROM approvals";
 
 /// An approval.
 pub(super) fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
@@ -182,5 +184,31 @@ pub(super) fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
         decision: json_option(row, 14)?,
         decided_by: json_option(row, 15)?,
         decided_at: time_option(row, 16)?,
+        summary: row.get(17)?,
+        offer: json_option(row, 18)?,
+        batch: json_option(row, 19)?,
+        route: json_option(row, 20)?,
+    })
+}
+
+/// The columns [`grant`] reads, with their table.
+pub(super) const GRANT_COLUMNS: &str = "id, scope, conversation_id, agent, tool, pattern, key, \
+     granted_by, granted_at, expires_at, revoked_by, revoked_at FROM grants";
+
+/// A grant.
+pub(super) fn grant(row: &Row<'_>) -> rusqlite::Result<Grant> {
+    Ok(Grant {
+        id: GrantId(id(row, 0)?),
+        scope: word(row, 1)?,
+        conversation_id: ConversationId(id(row, 2)?),
+        agent: AgentName(row.get(3)?),
+        tool: row.get(4)?,
+        pattern: row.get(5)?,
+        key: row.get(6)?,
+        granted_by: json(row, 7)?,
+        granted_at: time(row, 8)?,
+        expires_at: time(row, 9)?,
+        revoked_by: json_option(row, 10)?,
+        revoked_at: time_option(row, 11)?,
     })
 }

@@ -241,8 +241,8 @@ fn add_approval(conn: &Connection, commit: &TurnCommit, approval: &Approval) -> 
     conn.prepare_cached(
         "INSERT INTO approvals (id, turn_id, conversation_id, channel, call_id, tool, arguments, \
          arguments_hash, risk, reason, asked_at, expires_at, approvers, state, decision, \
-         decided_by, decided_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, \
-         ?14, ?15, ?16, ?17) ON CONFLICT (id) DO NOTHING",
+         decided_by, decided_at, summary, offer, batch, route) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, \
+         ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21) ON CONFLICT (id) DO NOTHING",
     )?
     .execute(params![
         approval.id.0.as_bytes(),
@@ -262,6 +262,10 @@ fn add_approval(conn: &Connection, commit: &TurnCommit, approval: &Approval) -> 
         approval.decision.as_ref().map(serde_json::to_string).transpose()?,
         approval.decided_by.as_ref().map(serde_json::to_string).transpose()?,
         approval.decided_at.map(codec::nanos),
+        approval.summary,
+        approval.offer.as_ref().map(serde_json::to_string).transpose()?,
+        approval.batch.as_ref().map(serde_json::to_string).transpose()?,
+        approval.route.as_ref().map(serde_json::to_string).transpose()?,
     ])?;
     Ok(())
 }

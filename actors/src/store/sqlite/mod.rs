@@ -9,6 +9,7 @@ mod codec;
 mod commit;
 mod error;
 mod finish;
+mod grants;
 mod inbox;
 mod lock;
 mod outbox;
@@ -227,6 +228,9 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         }
         Write::DecideApproval(request) => {
             return Ok(Written::Decided(approvals::decide(conn, request)?));
+        }
+        Write::RevokeGrant { id, at, by } => {
+            return Ok(Written::Revoked(grants::revoke(conn, *id, *at, by)?.map(Box::new)));
         }
         Write::ClaimOutbox { channel, at, limit } => {
             return Ok(Written::Outbox(outbox::claim(conn, channel, *at, *limit)?));

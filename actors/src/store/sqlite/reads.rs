@@ -1,9 +1,10 @@
 //! Answers to questions. Each runs in one read transaction: a consistent snapshot.
 
-use rookery_messages::approval::Grant;
-use rookery_messages::ids::{CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId};
+use jiff::Timestamp;
+use rookery_messages::chat::ChatMessage;
+use rookery_messages::ids::{CallId, ChannelId, ConversationId, OutboxId, TurnId};
 use rookery_messages::store::{
-    AuditRow, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
+    AuditRow, CallTrail, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Outcome, TurnRecord, TurnState};
@@ -11,12 +12,15 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
 use super::error::Result;
-use super::{approvals, outbox};
+use super::{approvals, claim, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
     Ok(match read {
         Read::Turn(id) => Found::Turn(turn(conn, *id)?.map(Box::new)),
+        Read::CallTrail { turn, call } => {
+            Found::CallTrail(call_trail(conn, *turn, *call)?.map(Box::new))
+        }
         Read::Turns { conversation, channel, state, limit } => {
             Found::Turns(turns(conn, conversation.as_deref(), channel.as_ref(), *state, *limit)?)
         }
@@ -37,22 +41,22 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
             Found::Approvals(rows(conn, &sql, [limit], codec::approval)?)
         }
         Read::Approval(id) => Found::Approval(approvals::find(conn, *id)?.map(Box::new)),
-        Read::Grant { conversation_id, tool, arguments_hash, at } => {
-            let key =
-                params![conversation_id.0.as_bytes(), tool, arguments_hash, codec::nanos(*at)];
-            Found::Grant(grant(conn, key)?)
+        Read::Grant { conversation_id, agent, tool, key, at } => {
+            let grant = grants::covering(conn, *conversation_id, agent, tool, key, *at)?;
+            Found::Grant(grant.map(Box::new))
         }
+        Read::Grants { all, at, limit } => Found::Grants(grants::list(conn, *all, *at, *limit)?),
         Read::Ledger => Found::Ledger(ledger(conn)?),
         Read::DeadLetters => Found::DeadLetters(dead_letters(conn)?),
         Read::Crashes { limit } => Found::Crashes(crashes(conn, *limit)?),
         Read::Processes => Found::Processes(processes(conn)?),
-        Read::Audit { limit } => Found::Audit(audit(conn, *limit)?),
+        Read::Audit { since, limit } => Found::Audit(audit(conn, *since, *limit)?),
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
     })
 }
 
-fn rows<T, P: Params>(
+pub(super) fn rows<T, P: Params>(
     conn: &Connection,
     sql: &str,
     params: P,
@@ -71,6 +75,24 @@ fn turn(conn: &Connection, id: TurnId) -> Result<Option<TurnRecord>> {
     let Some((seq, mut record)) = found else { return Ok(None) };
     record.calls = codec::calls(conn, seq)?;
     Ok(Some(record))
+}
+
+fn call_trail(conn: &Connection, turn: TurnId, call: CallId) -> Result<Option<CallTrail>> {
+    let found: Option<(i64, ConversationId)> = conn
+        .prepare_cached("SELECT seq, conversation_id FROM turns WHERE id = ?1")?
+        .query_row([turn.0.as_bytes()], |row| Ok((row.get(0)?, ConversationId(codec::id(row, 1)?))))
+        .optional()?;
+    let Some((seq, conversation)) = found else { return Ok(None) };
+    let sql = format!(
+        "SELECT {MESSAGE_COLUMNS} FROM messages WHERE conversation_id = ?1 AND turn_id = ?2 \
+         ORDER BY seq"
+    );
+    let key = params![conversation.0.as_bytes(), turn.0.as_bytes()];
+    let shown = rows(conn, &sql, key, codec::message)?
+        .into_iter()
+        .map(|stored| stored.message)
+        .find(|message| matches!(message, ChatMessage::Tool { call: of, .. } if *of == call));
+    Ok(Some(CallTrail { journal: claim::journal(conn, seq)?, shown }))
 }
 
 fn turns(
@@ -141,27 +163,6 @@ fn messages(
     found.sort_by_key(|(seq, _)| *seq);
     let older = found.len().saturating_sub(limit as usize);
     Ok(Some(found.into_iter().skip(older).map(|(_, message)| message).collect()))
-}
-
-fn grant(conn: &Connection, key: &[&dyn rusqlite::ToSql]) -> Result<Option<Grant>> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT id, conversation_id, tool, arguments_hash, granted_by, granted_at, expires_at \
-             FROM grants WHERE conversation_id = ?1 AND tool = ?2 AND arguments_hash = ?3 \
-             AND expires_at > ?4 ORDER BY expires_at DESC LIMIT 1",
-        )?
-        .query_row(key, |row| {
-            Ok(Grant {
-                id: GrantId(codec::id(row, 0)?),
-                conversation_id: ConversationId(codec::id(row, 1)?),
-                tool: row.get(2)?,
-                arguments_hash: row.get(3)?,
-                granted_by: codec::json(row, 4)?,
-                granted_at: codec::time(row, 5)?,
-                expires_at: codec::time(row, 6)?,
-            })
-        })
-        .optional()?)
 }
 
 fn ledger(conn: &Connection) -> Result<Ledger> {
@@ -250,11 +251,12 @@ fn processes(conn: &Connection) -> Result<Vec<ProcessRecord>> {
     )
 }
 
-fn audit(conn: &Connection, limit: u32) -> Result<Vec<AuditRow>> {
+fn audit(conn: &Connection, since: Option<Timestamp>, limit: u32) -> Result<Vec<AuditRow>> {
     rows(
         conn,
-        "SELECT at, who, via, action, target, detail FROM audit ORDER BY id DESC LIMIT ?1",
-        [limit],
+        "SELECT at, who, via, action, target, detail FROM audit \
+         WHERE ?1 IS NULL OR at >= ?1 ORDER BY id DESC LIMIT ?2",
+        params![since.map(codec::nanos), limit],
         |row| {
             Ok(AuditRow {
                 at: codec::time(row, 0)?,

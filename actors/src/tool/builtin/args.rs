@@ -66,6 +66,14 @@ pub(super) fn required_number(
     number(arguments, field, range)?.ok_or_else(|| wrong(field, &wanted, None))
 }
 
+/// An argument that has the right type and can't be used all the same.
+pub(super) fn invalid(field: &str, wanted: &str) -> ToolResult {
+    ToolResult::failed(format!(
+        "{}`{field}` can't be used; it must be {wanted}",
+        text::INVALID_ARGUMENTS_PREFIX
+    ))
+}
+
 fn wrong(field: &str, wanted: &str, found: Option<&Value>) -> ToolResult {
     let found = match found {
         None => "is missing".to_owned(),

@@ -3,26 +3,24 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{
-    CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec,
-};
+use rookery_messages::tool::{CallEffects, Effects, Reach, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 
 /// Largest file that is edited.
 const MAX_FILE_BYTES: u64 = 16 * 1_024 * 1_024;
 
 /// The tool.
-pub(super) struct FileEdit {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct FileEdit;
 
-impl FileEdit {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for FileEdit {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "file_edit",
             "Replaces a passage of a text file in the workspace. `old` must stand in the file exactly once, unless `replace_all` is set.",
             json!({
@@ -32,18 +30,11 @@ impl FileEdit {
                 "replace_all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
             }),
             &["path", "old", "new"],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for FileEdit {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
     /// The new passage may hold the old one, so a second run may not be the same as one.
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::required(arguments, "path").map(str::to_owned);
         CallEffects {
             effects: Effects::Once,
@@ -53,22 +44,16 @@ impl Tool for FileEdit {
         }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| edit(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        edit(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     path: String,
     old: String,
     new: String,

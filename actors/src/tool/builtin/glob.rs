@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{CallEffects, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 use super::walk::Walk;
 use crate::policy::display::visible;
@@ -21,13 +21,13 @@ const MAX_SHOWN: usize = 1_000;
 const MAX_PATTERN_BYTES: usize = 1_024;
 
 /// The tool.
-pub(super) struct GlobSearch {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct GlobSearch;
 
-impl GlobSearch {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for GlobSearch {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "glob_search",
             "Finds files of the workspace by a glob pattern, such as `src/**/*.rs`. A pattern without `/` is looked for in every folder. Leaves out .git and what .gitignore names.",
             json!({
@@ -36,37 +36,24 @@ impl GlobSearch {
                 "include_ignored": {"type": "boolean", "description": "Leave nothing out. Default: false."},
             }),
             &["pattern"],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for GlobSearch {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::optional(arguments, "path").ok().flatten().map(str::to_owned);
         CallEffects { reads: path.into_iter().collect(), ..CallEffects::read_only() }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| search(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        search(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     matcher: GlobMatcher,
     path: String,
     include_ignored: bool,

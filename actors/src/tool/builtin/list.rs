@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{CallEffects, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 use super::walk::{Entry, Walk};
 use crate::policy::display::visible;
@@ -17,13 +17,13 @@ use crate::policy::paths::Kind;
 const MAX_SHOWN: usize = 2_000;
 
 /// The tool.
-pub(super) struct FileList {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct FileList;
 
-impl FileList {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for FileList {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "file_list",
             "Lists a folder of the workspace: folders end with `/`, files have their size in bytes, links show where they lead.",
             json!({
@@ -32,37 +32,24 @@ impl FileList {
                 "include_ignored": {"type": "boolean", "description": "With `recursive`: leave nothing out. Default: false."},
             }),
             &[],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for FileList {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::optional(arguments, "path").ok().flatten().map(str::to_owned);
         CallEffects { reads: path.into_iter().collect(), ..CallEffects::read_only() }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| list(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        list(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     path: String,
     recursive: bool,
     include_ignored: bool,

@@ -3,11 +3,11 @@
 use std::io::{BufRead, BufReader, Read};
 use std::sync::Arc;
 
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{CallEffects, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 
 /// Lines given if no limit is.
@@ -18,13 +18,13 @@ const MAX_LINES: u64 = 100_000;
 const MAX_BYTES: usize = 512 * 1_024;
 
 /// The tool.
-pub(super) struct FileRead {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct FileRead;
 
-impl FileRead {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for FileRead {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "file_read",
             "Reads lines of a text file in the workspace. Long files are read in parts: the answer says where to go on.",
             json!({
@@ -33,37 +33,24 @@ impl FileRead {
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "Most lines to read. Default: 2000."},
             }),
             &["path"],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for FileRead {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::required(arguments, "path").map(str::to_owned);
         CallEffects { reads: path.into_iter().collect(), ..CallEffects::read_only() }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| read(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        read(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     path: String,
     offset: u64,
     limit: u64,

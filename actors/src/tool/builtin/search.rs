@@ -10,12 +10,12 @@ use std::sync::Arc;
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec, head};
+use rookery_messages::tool::{CallEffects, ToolResult, ToolSpec, head};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 use super::glob::matcher;
 use super::walk::Walk;
@@ -34,13 +34,13 @@ const MAX_HEAP_BYTES: usize = 8 * 1_024 * 1_024;
 const MAX_REGEX_BYTES: usize = 8 * 1_024 * 1_024;
 
 /// The tool.
-pub(super) struct ContentSearch {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct ContentSearch;
 
-impl ContentSearch {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for ContentSearch {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "content_search",
             "Searches the text files of the workspace for lines that match a regular expression, as path:line: text. Leaves out binary files, .git, and what .gitignore names.",
             json!({
@@ -52,37 +52,24 @@ impl ContentSearch {
                 "include_ignored": {"type": "boolean", "description": "Search ignored files, too. Default: false."},
             }),
             &["pattern"],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for ContentSearch {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::optional(arguments, "path").ok().flatten().map(str::to_owned);
         CallEffects { reads: path.into_iter().collect(), ..CallEffects::read_only() }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| search(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        search(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     regex: RegexMatcher,
     glob: Option<GlobMatcher>,
     path: String,

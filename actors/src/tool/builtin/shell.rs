@@ -1,6 +1,7 @@
 //! `shell`: runs a command in the workspace, in a process group of its own.
 //!
-//! A plain command runs as it was judged, word by word, without a shell (A089); anything else by `sh -c`.
+//! A plain command runs as it was judged, word by word, without a shell (A089); anything else by the shell
+//! whose grammar it was judged by, as exactly the text that was judged.
 
 mod kept;
 
@@ -20,7 +21,9 @@ use tokio::net::unix::pipe;
 
 use super::args::{self, Arguments};
 use crate::policy::paths::PathGate;
+use crate::policy::programs::search_path;
 use crate::policy::shell::plain_words;
+use crate::policy::taint::fetches;
 use crate::tool::process::{Launch, NotEnded, ProcessGroup};
 use kept::Kept;
 
@@ -66,9 +69,11 @@ impl Tool for Shell {
     /// Unknown but for the command itself. The folder it starts in is judged as a path it reads.
     fn effects(&self, arguments: &Arguments) -> CallEffects {
         let workdir = args::optional(arguments, "workdir").ok().flatten().map(str::to_owned);
+        let command = args::required(arguments, "command").ok().map(str::to_owned);
         CallEffects {
             reads: workdir.into_iter().collect(),
-            command: args::required(arguments, "command").ok().map(str::to_owned),
+            brings_in: command.as_deref().is_some_and(fetches),
+            command,
             ..CallEffects::unknown()
         }
     }
@@ -146,31 +151,40 @@ async fn folder(
     }
 }
 
+/// Where bash is. Commands are judged by its grammar; the gate only lets through what `sh` reads alike.
+const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+
 fn argv(command: &str) -> Vec<OsString> {
-    match plain_words(command) {
-        Some(words) => words.into_iter().map(OsString::from).collect(),
+    if let Some(words) = plain_words(command) {
+        return words.into_iter().map(OsString::from).collect();
+    }
+    match BASH.iter().find(|path| Path::new(path).exists()) {
+        // No start-up file may change what the text means.
+        Some(bash) => [*bash, "--noprofile", "--norc", "-c", command].map(OsString::from).into(),
         None => ["/bin/sh", "-c", command].map(OsString::from).into(),
     }
 }
 
 /// All that a command sees of ours: no key, no configuration (V-M21).
 fn environment(workspace: &Path) -> Vec<(String, OsString)> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // A program of the workspace must not pass for one of the system.
-    let folders: Vec<_> = std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute() && !folder.starts_with(workspace))
-        .collect();
-    let path = std::env::join_paths(&folders)
-        .ok()
-        .filter(|path| !path.is_empty())
-        .unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
     let lang = std::env::var_os("LANG").unwrap_or_else(|| OsString::from("C.UTF-8"));
     let mut environment = vec![
-        ("PATH".to_owned(), path),
+        ("PATH".to_owned(), search_path(workspace)),
         ("HOME".to_owned(), workspace.as_os_str().to_owned()),
         ("LANG".to_owned(), lang),
         ("TERM".to_owned(), OsString::from("dumb")),
     ];
+    // Nobody sits at a pager, and looking at a repository must not start what its settings name.
+    for (name, value) in [
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+        ("GIT_CONFIG_VALUE_0", "false"),
+    ] {
+        environment.push((name.to_owned(), OsString::from(value)));
+    }
     environment.extend(std::env::var_os("TZ").map(|zone| ("TZ".to_owned(), zone)));
     environment
 }

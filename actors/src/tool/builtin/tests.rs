@@ -27,7 +27,7 @@ impl Clock for Fixed {
 }
 
 fn registry() -> Registry {
-    builtin_registry(Arc::new(Fixed))
+    builtin_registry(Arc::new(Fixed), None)
 }
 
 fn arguments(value: Value) -> Map<String, Value> {
@@ -98,9 +98,11 @@ fn the_built_in_tools_have_valid_specs_in_one_order() {
             "file_read",
             "file_write",
             "glob_search",
+            "http_request",
             "shell",
             "time",
-            "wait"
+            "wait",
+            "web_fetch"
         ]
     );
     for spec in registry.specs(|_| true) {

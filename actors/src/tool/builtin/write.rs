@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use rookery_messages::BoxFuture;
-use rookery_messages::tool::{
-    CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec,
-};
+use rookery_messages::tool::{CallEffects, Effects, Reach, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::args::{self, Arguments};
+use super::file_tool::FileTool;
 use super::files::{self, FileWork};
 
 /// The tool.
-pub(super) struct FileWrite {
-    spec: Arc<ToolSpec>,
-}
+pub(super) struct FileWrite;
 
-impl FileWrite {
-    pub(super) fn new() -> Self {
-        let spec = super::spec(
+impl FileTool for FileWrite {
+    type Wanted = Wanted;
+
+    fn spec() -> Arc<ToolSpec> {
+        super::spec(
             "file_write",
             "Writes a text file in the workspace, replacing what is there.",
             json!({
@@ -27,18 +25,11 @@ impl FileWrite {
                 "create_dirs": {"type": "boolean", "description": "Make missing folders. Default: false."},
             }),
             &["path", "content"],
-        );
-        Self { spec }
-    }
-}
-
-impl Tool for FileWrite {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
+        )
     }
 
     /// Writing the same text twice is the same as writing it once.
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
+    fn effects(arguments: &Arguments) -> CallEffects {
         let path = args::required(arguments, "path").map(str::to_owned);
         CallEffects {
             effects: Effects::Idempotent,
@@ -48,22 +39,16 @@ impl Tool for FileWrite {
         }
     }
 
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move {
-            let wanted = match Wanted::of(arguments) {
-                Ok(wanted) => wanted,
-                Err(failed) => return failed,
-            };
-            files::blocking(cx, move |files| write(&wanted, files)).await
-        })
+    fn wanted(arguments: &Arguments) -> Result<Wanted, ToolResult> {
+        Wanted::of(arguments)
+    }
+
+    fn work(wanted: &Wanted, files: &FileWork) -> Result<ToolResult, ToolResult> {
+        write(wanted, files)
     }
 }
 
-struct Wanted {
+pub(super) struct Wanted {
     path: String,
     content: String,
     create_dirs: bool,

@@ -13,8 +13,10 @@ use serde_json::Value;
 
 use super::Slot;
 use crate::observe::TurnVoice;
+use crate::policy::rate::SenderRates;
 use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
+use crate::tool::receipts::ReceiptIssuer;
 use crate::tool::truncate::truncate_result;
 
 /// Longest result shown in events and observations, in characters.
@@ -32,6 +34,8 @@ pub(super) struct BatchFacts {
     pub(super) store: StoreClient,
     pub(super) voice: TurnVoice,
     pub(super) redactor: Arc<Redactor>,
+    pub(super) receipts: Option<ReceiptIssuer>,
+    pub(super) rates: SenderRates,
 }
 
 impl BatchFacts {
@@ -57,12 +61,14 @@ impl BatchFacts {
         self.voice.tell(TurnEventKind::ToolResult {
             call: slot.call.id,
             state: outcome.state,
-            output: self.shown(&outcome.output),
+            output: self.shown(outcome),
         });
     }
 
-    pub(super) fn shown(&self, output: &str) -> String {
-        truncate_result(&self.redactor.clean(output), SHOWN_CHARS)
+    /// A result for display. Its receipt is neither cut nor mistaken for a secret.
+    pub(super) fn shown(&self, outcome: &SlotOutcome) -> String {
+        let output = truncate_result(&self.redactor.clean(&outcome.output), SHOWN_CHARS);
+        SlotOutcome { output, ..outcome.clone() }.with_receipt()
     }
 
     pub(super) fn shown_arguments(&self, slot: &Slot) -> Value {

@@ -98,7 +98,7 @@ fn parameters(schema: Value) -> Value {
 /// What a call would do: unknown, unless the operator trusts what the server says.
 pub(super) fn effects(trusted: bool, hints: Hints) -> CallEffects {
     if !trusted {
-        return CallEffects::unknown();
+        return CallEffects { brings_in: true, ..CallEffects::unknown() };
     }
     let effects = match hints {
         Hints { read_only: Some(true), .. } => Effects::ReadOnly,
@@ -108,5 +108,6 @@ pub(super) fn effects(trusted: bool, hints: Hints) -> CallEffects {
     // What stays within the server and destroys nothing is no worse than a change in the workspace.
     let inside = hints.open_world == Some(false) && hints.destructive == Some(false);
     let reach = if inside { Reach::Workspace } else { Reach::Outside };
-    CallEffects { effects, reach, ..CallEffects::read_only() }
+    // Whom the operator trusts with hints, others may still have written into.
+    CallEffects { effects, reach, brings_in: true, ..CallEffects::read_only() }
 }

@@ -63,7 +63,8 @@ pub fn activated_by(journal: &[JournalEntry]) -> Vec<String> {
         .collect();
     let mut names = Vec::new();
     for entry in journal {
-        if let JournalKind::CallFinished { call, state: CallState::Succeeded, output } = &entry.kind
+        if let JournalKind::CallFinished { call, state: CallState::Succeeded, output, .. } =
+            &entry.kind
             && searches.contains(call)
             && let Some(first) = output.lines().next()
             && let Some(list) = first.strip_prefix(text::ACTIVATED_PREFIX)
@@ -345,9 +346,14 @@ mod tests {
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,
+            brings_in: false,
         };
-        let finished =
-            |call, state| JournalKind::CallFinished { call, state, output: output.clone() };
+        let finished = |call, state| JournalKind::CallFinished {
+            call,
+            state,
+            output: output.clone(),
+            receipt: None,
+        };
         let journal = |kinds: Vec<JournalKind>| -> Vec<JournalEntry> {
             let entry = |(seq, kind)| JournalEntry { attempt: 1, seq, kind };
             (0..).zip(kinds).map(entry).collect()

@@ -4,6 +4,8 @@ use rookery_messages::chat::ChatMessage;
 use rookery_messages::hook::HookEvent;
 
 use super::*;
+use crate::policy::rate::SenderRates;
+use crate::tool::receipts::{KeyScope, ReceiptIssuer};
 
 impl Turn {
     pub(super) async fn call_model(
@@ -87,8 +89,18 @@ impl Turn {
         let spec = SpawnSpec::new(format!("approval/{id}")).mailbox(8);
         let child = ctx.spawn::<ApprovalActor>(spec, args).await.map_err(start_failed)?;
         self.approvals.insert(id, (child.handle.id, child.address));
+        if let TurnEventKind::Approval { approval } = &event {
+            self.show_routed(approval);
+        }
         self.voice.tell(event);
         Ok(())
+    }
+
+    /// Who is asked elsewhere sees it there, if they are connected.
+    pub(super) fn show_routed(&self, approval: &Approval) {
+        if approval.route.as_ref().is_some_and(|route| !route.posted) {
+            self.judge.deps.hub.route(approval.clone());
+        }
     }
 
     pub(super) async fn run(
@@ -119,6 +131,8 @@ impl Turn {
             store: self.judge.deps.store.clone(),
             voice: self.voice.clone(),
             redactor: Arc::clone(&self.judge.deps.redactor),
+            receipts: self.receipts(),
+            rates: self.rates(),
             report,
         };
         let spec = SpawnSpec::new(format!("batch/{}", plan.batch))
@@ -127,6 +141,25 @@ impl Turn {
         let child = ctx.spawn::<BatchActor>(spec, args).await.map_err(start_failed)?;
         self.batch = Some(child.handle.id);
         Ok(())
+    }
+
+    /// The budgets of this turn's sender.
+    fn rates(&self) -> SenderRates {
+        SenderRates {
+            limiter: Arc::clone(&self.judge.deps.rates),
+            profile: Arc::clone(self.judge.bundle.gate.profile()),
+            channel: self.claim.record.channel.clone(),
+            sender: self.claim.sender.clone(),
+        }
+    }
+
+    /// Who gives receipts to this turn's results, if its agent has them.
+    fn receipts(&self) -> Option<ReceiptIssuer> {
+        let record = &self.claim.record;
+        let scope = KeyScope::of(record.origin, record.conversation_id);
+        let keys = &self.judge.deps.receipts;
+        let enabled = self.judge.bundle.receipts.enabled;
+        enabled.then(|| ReceiptIssuer::new(Arc::clone(keys), scope, record.id))
     }
 
     /// A slot's plan. The gate is asked once more: what changed since the call was prepared counts.
@@ -149,7 +182,7 @@ impl Turn {
         grace: Duration,
     ) -> SlotPlan {
         use rookery_messages::chat::Arguments;
-        use rookery_messages::tool::{Authority, SlotOutcome, text};
+        use rookery_messages::tool::{SlotOutcome, text};
         use rookery_messages::turn::CallState;
 
         let blocked = |why: String| {
@@ -168,14 +201,7 @@ impl Turn {
             return blocked(format!("tool {name} is not available"));
         };
         let effects = tool.effects(arguments);
-        let approval = match &authority {
-            Authority::Approved { approval } => Some(*approval),
-            Authority::Policy | Authority::Granted { .. } => None,
-        };
-        let hash = arguments_hash(arguments);
-        // A grant was looked up moments ago and covers exactly these arguments; a block is looked for.
-        if !matches!(authority, Authority::Granted { .. })
-            && let Verdict::Filled(outcome) = self.judge.recheck(name, &effects, &hash, approval)
+        if let Verdict::Filled(outcome) = self.judge.recheck(name, arguments, &effects, &authority)
         {
             return SlotPlan::Filled(outcome);
         }
@@ -193,6 +219,7 @@ impl Turn {
                 origin: self.claim.record.origin,
                 workspace: self.judge.bundle.gate.workspace().to_path_buf(),
                 forbidden_paths: self.judge.bundle.gate.forbidden_paths(),
+                network: self.judge.bundle.gate.network(),
                 authority,
                 cancel: tokio_util::sync::CancellationToken::new(),
                 grace,

@@ -40,7 +40,6 @@ use super::window::window;
 use crate::approval::{ApprovalActor, ApprovalArgs};
 use crate::model::{ModelActor, ModelArgs, wire_check};
 use crate::observe::TurnVoice;
-use crate::policy::arguments::arguments_hash;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::commit_patiently;
 use crate::tool::collector::{BatchActor, BatchArgs};
@@ -115,6 +114,7 @@ impl Supervised for TurnActor {
             reply_address: claim.reply_address.clone(),
             posts_replies: channel.posts_replies,
             runtime: bundle.runtime.clone(),
+            show_receipts: bundle.receipts.show_in_response,
         };
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
@@ -130,6 +130,8 @@ impl Supervised for TurnActor {
             channel_id: record.channel.clone(),
             sender: claim.sender.clone(),
             approvals: claim.approvals.clone(),
+            grants: Arc::default(),
+            tainted: None,
             voice: voice.clone(),
             world: ctx.world().clone(),
         };
@@ -296,6 +298,7 @@ impl Turn {
                 self.call_model(ctx, iteration, tools).await?
             }
             Effect::Judge { calls, finish } => {
+                self.judge.tainted = self.machine.tainted().map(str::to_owned);
                 let judge = self.judge.clone();
                 ctx.task(async move { Some(TurnMsg::Judged(judge.judge(calls, &finish).await)) });
             }
@@ -394,6 +397,9 @@ impl Turn {
     fn decision_made(&self, approval: &Approval) {
         let decision = approval.decision.as_ref().map_or("none", |decision| decision.as_str());
         self.voice.observe(|scope| Observation::Approval { scope, decision });
+        // Whoever else was asked sees what stands and who decided it.
+        self.voice.tell(TurnEventKind::Approval { approval: Box::new(approval.clone()) });
+        self.show_routed(approval);
     }
 
     /// The end is durable. Clients that add up the deltas get what the reply has beyond them first.

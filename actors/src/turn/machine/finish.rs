@@ -7,6 +7,7 @@ use rookery_messages::model::{FinishReason, ModelError, ModelResponse};
 use rookery_messages::settings::CapBehaviour;
 use rookery_messages::store::{NewOutbox, OutboxPayload, TurnCommit};
 use rookery_messages::time::World;
+use rookery_messages::tool::text;
 use rookery_messages::turn::{Outcome, TurnError, TurnFinish};
 
 use super::stop::interrupted;
@@ -49,6 +50,7 @@ impl Machine {
             ),
             _ => response.text,
         };
+        let reply = self.with_receipts(reply);
         commit.entries.push(self.entry(JournalKind::Final { text: reply.clone() }));
         let error = (response.finish == FinishReason::Length).then(|| {
             TurnError::new("output_cap", "the answer was cut off at the model's output limit")
@@ -56,6 +58,17 @@ impl Machine {
         let usage = self.usage;
         let finish = TurnFinish { outcome: Outcome::Answered, reply: Some(reply), error, usage };
         self.finish(commit, finish, world)
+    }
+
+    /// The reply, and below it the turn's receipts if they are to be shown.
+    fn with_receipts(&self, reply: String) -> String {
+        if !self.facts.show_receipts || self.receipts.is_empty() {
+            return reply;
+        }
+        let lines =
+            self.receipts.iter().map(|(tool, record)| format!("- {tool}: {}", record.receipt));
+        let lines = lines.collect::<Vec<_>>().join("\n");
+        format!("{reply}\n\n{}\n{lines}", text::RECEIPTS_HEADING)
     }
 
     fn nothing_said(&mut self, response: &ModelResponse, world: &World) -> Vec<Effect> {

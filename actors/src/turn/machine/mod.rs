@@ -21,6 +21,7 @@ use rookery_messages::exit::StopReason;
 use rookery_messages::ids::{ChannelId, ConversationId, MessageId, TurnId};
 use rookery_messages::journal::{JournalEntry, JournalKind};
 use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse};
+use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
 use rookery_messages::time::World;
@@ -52,6 +53,8 @@ pub struct Facts {
     pub posts_replies: bool,
     /// How turns of this agent run.
     pub runtime: RuntimeProfile,
+    /// The receipts are listed below the reply.
+    pub show_receipts: bool,
 }
 
 /// What happened.
@@ -181,6 +184,8 @@ pub struct Machine {
     loops: Loops,
     /// Said once the commit in flight is durable.
     circling: Option<Found>,
+    /// Tools and receipts of the rounds in the history.
+    receipts: Vec<(String, ReceiptRecord)>,
 }
 
 impl Machine {
@@ -201,6 +206,7 @@ impl Machine {
             summarising: false,
             loops,
             circling: None,
+            receipts: from.receipts,
         }
     }
 
@@ -235,6 +241,15 @@ impl Machine {
             Phase::Running => "running",
             Phase::Gone => "ended",
         }
+    }
+
+    /// The tool that brought content from outside into what the model reads, if one did. The mark is in the
+    /// history itself: it outlives a crash, and the turn.
+    pub fn tainted(&self) -> Option<&str> {
+        self.history.iter().find_map(|message| match message {
+            ChatMessage::Tool { name, outside: true, .. } => Some(name.as_str()),
+            _ => None,
+        })
     }
 
     /// Whether it waits for decisions.

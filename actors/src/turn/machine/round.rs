@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rookery_messages::approval::{Approval, ApprovalState, Decision};
 use rookery_messages::chat::{Arguments, ChatMessage, ToolCall, Usage};
-use rookery_messages::ids::ApprovalId;
+use rookery_messages::ids::{ApprovalId, OutboxId};
 use rookery_messages::journal::JournalKind;
 use rookery_messages::model::ModelResponse;
 use rookery_messages::store::TurnCommit;
@@ -12,6 +12,7 @@ use rookery_messages::tool::{Authority, Effects, JudgedCall, SlotOutcome, Verdic
 use rookery_messages::turn::{CallRecord, CallState, TurnState};
 use serde_json::{Map, Value};
 
+use super::super::asking;
 use super::super::loops::Level;
 use super::{BatchPlan, Effect, Machine, Next, Phase};
 
@@ -45,6 +46,8 @@ pub struct RoundCall {
     pub prepared: bool,
     /// What repeating it would mean.
     pub effects: Effects,
+    /// Its result is content from outside.
+    pub brings_in: bool,
     /// Why it may run, once it may.
     pub authority: Option<Authority>,
     /// The request that is open for it.
@@ -68,6 +71,7 @@ impl RoundCall {
             arguments: None,
             prepared: false,
             effects: Effects::Once,
+            brings_in: false,
             authority: None,
             asked: None,
             same_as: None,
@@ -117,6 +121,12 @@ impl RoundCall {
             || matches!(refused, Some(CallState::Denied | CallState::Replaced))
     }
 
+    /// Something from outside came with its result: what has no result of its own tool brought nothing.
+    fn has_brought_in(&self) -> bool {
+        let ran = [CallState::Succeeded, CallState::Failed, CallState::Duplicate];
+        self.brings_in && self.outcome.as_ref().is_some_and(|outcome| ran.contains(&outcome.state))
+    }
+
     /// It still has to be judged.
     pub(super) fn is_open(&self) -> bool {
         self.outcome.is_none() && self.same_as.is_none()
@@ -142,10 +152,12 @@ pub struct Round {
     pub journalled: bool,
     /// Tokens of the response, for its journal entry.
     pub usage: Usage,
-    /// Requests that become questions once they are durable.
+    /// Requests of this attempt: questions once they are durable.
     pub requests: Vec<Approval>,
     /// Decisions the turn has taken over but not yet written.
     pub decisions: Vec<Approval>,
+    /// Requests of former attempts.
+    pub asked_before: Vec<ApprovalId>,
 }
 
 impl Round {
@@ -158,6 +170,7 @@ impl Round {
             usage: response.usage,
             requests: Vec::new(),
             decisions: Vec::new(),
+            asked_before: Vec::new(),
         }
     }
 
@@ -203,6 +216,7 @@ impl Machine {
             call.tool = judged.tool;
             call.arguments = judged.arguments;
             call.effects = judged.effects;
+            call.brings_in = judged.brings_in;
             match judged.verdict {
                 Verdict::Run(authority) => call.authority = Some(authority),
                 Verdict::Filled(outcome) => call.fill(outcome, now),
@@ -230,6 +244,10 @@ impl Machine {
         for request in requests {
             let (approval, call) = (request.id, request.call);
             commit.entries.push(self.entry(JournalKind::ApprovalAsked { approval, call }));
+            // One of a former attempt was posted then.
+            if !round.asked_before.contains(&approval) {
+                commit.outbox.extend(asking::posted(&request, OutboxId(world.ids.next())));
+            }
             commit.approvals.push(request);
         }
         for call in &round.calls {
@@ -241,6 +259,7 @@ impl Machine {
                 effects: call.effects,
                 output: call.outcome.as_ref().map(|o| o.output.clone()),
                 same_as: call.same_as,
+                brings_in: call.brings_in,
             };
             commit.entries.push(self.entry(prepared));
             commit.calls.push(call.record());
@@ -264,7 +283,7 @@ impl Machine {
     pub(super) fn ask(&mut self) -> Vec<Effect> {
         self.phase = Phase::Asking;
         let Some(round) = &mut self.round else { return Vec::new() };
-        vec![Effect::Ask(std::mem::take(&mut round.requests))]
+        vec![Effect::Ask(round.requests.clone())]
     }
 
     pub(super) fn decided(&mut self, approval: &Approval, world: &World) -> Vec<Effect> {
@@ -299,6 +318,7 @@ impl Machine {
                 decision,
             };
             commit.entries.push(self.entry(kind));
+            commit.outbox.extend(asking::settled(&approval, OutboxId(world.ids.next())));
         }
         commit.calls = records;
         commit.state = Some(TurnState::Running);
@@ -373,6 +393,10 @@ impl Machine {
             };
             commit.entries.push(self.entry(kind));
         }
+        let open = |id| round.calls.iter().any(|call| call.asked == Some(id));
+        for request in round.requests.iter().filter(|request| open(request.id)) {
+            commit.outbox.extend(asking::withdrawn(request, OutboxId(world.ids.next())));
+        }
         for call in &mut round.calls {
             if call.outcome.is_none() {
                 let unrun =
@@ -382,6 +406,7 @@ impl Machine {
                     call: call.call.id,
                     state: CallState::Interrupted,
                     output: text::INTERRUPTED_NOT_STARTED.to_owned(),
+                    receipt: None,
                 };
                 commit.entries.push(self.entry(finished));
             }
@@ -394,12 +419,17 @@ impl Machine {
         };
         self.append(commit, assistant, world);
         for call in round.calls {
-            let output = call.outcome.map(|o| o.output).unwrap_or_default();
+            let outside = call.has_brought_in();
+            let output = call.outcome.as_ref().map(SlotOutcome::with_receipt).unwrap_or_default();
+            if let Some(receipt) = call.outcome.and_then(|outcome| outcome.receipt) {
+                self.receipts.push((call.tool.clone(), receipt));
+            }
             let result = ChatMessage::Tool {
                 call: call.call.id,
                 wire_id: call.call.wire_id(),
                 name: call.tool,
                 output,
+                outside,
             };
             self.append(commit, result, world);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, Risk};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, GrantOffer, Risk};
 use rookery_messages::chat::{Arguments, ToolCall};
 use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::invariant::{Invariant, Tolerate};
@@ -60,6 +60,7 @@ fn facts(runtime: RuntimeProfile) -> Facts {
         },
         posts_replies: true,
         runtime,
+        show_receipts: false,
     }
 }
 
@@ -109,6 +110,10 @@ fn request(call: &ToolCall) -> Approval {
         asked_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::UNIX_EPOCH,
         approvers: vec![],
+        summary: "path=a.txt".to_owned(),
+        offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+        batch: None,
+        route: None,
         state: ApprovalState::Pending,
         decision: None,
         decided_by: None,
@@ -200,7 +205,8 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                             };
                             let effects = Effects::Once;
                             let (tool, arguments) = ("tool".into(), None);
-                            JudgedCall { call, tool, arguments, effects, verdict }
+                            let brings_in = false;
+                            JudgedCall { call, tool, arguments, effects, brings_in, verdict }
                         })
                         .collect();
                     queue.push_back(Input::Judged(judged));
@@ -391,6 +397,7 @@ fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() 
         tool: "tool".into(),
         arguments: None,
         effects: Effects::Once,
+        brings_in: false,
         verdict: Verdict::Run(Authority::Policy),
     });
     let effects = machine.step(Input::Judged(judged.collect()), &world);
@@ -475,6 +482,7 @@ fn a_call_that_ends_the_turn_lets_nothing_else_of_its_response_run() {
         tool: "tool".into(),
         arguments: None,
         effects: Effects::Once,
+        brings_in: false,
         verdict,
     });
     let effects = machine.step(Input::Judged(judged.collect()), &world);
@@ -667,5 +675,59 @@ fn words_for_a_running_turn_are_bounded_and_whoever_says_too_many_is_told() {
         // And the next round has room again.
         machine.step(Input::Committed { seq: *seq, result: Ok(CommitAck::default()) }, &world);
         assert!(quiet(&mut machine).is_empty());
+    }
+}
+
+// A096: what a former attempt brought in is known to the next one, and a call that did not run brought nothing
+#[test]
+fn content_from_outside_is_known_again_from_the_journal() {
+    for (state, known) in [(CallState::Succeeded, true), (CallState::Interrupted, false)] {
+        let world = world();
+        let call = calls(1, 1).remove(0);
+        let id = call.id;
+        let entry = |seq, kind| rookery_messages::journal::JournalEntry { attempt: 1, seq, kind };
+        let journal = [
+            entry(
+                1,
+                JournalKind::ModelResponse {
+                    iteration: 1,
+                    text: String::new(),
+                    calls: vec![call],
+                    usage: Usage::default(),
+                },
+            ),
+            entry(
+                2,
+                JournalKind::CallPrepared {
+                    call: id,
+                    tool: "fetch".into(),
+                    state: CallState::Planned,
+                    arguments: None,
+                    effects: Effects::ReadOnly,
+                    output: None,
+                    same_as: None,
+                    brings_in: true,
+                },
+            ),
+            entry(3, JournalKind::CallStarted { call: id }),
+            entry(
+                4,
+                JournalKind::CallFinished {
+                    call: id,
+                    state,
+                    output: "a page".into(),
+                    receipt: None,
+                },
+            ),
+        ];
+        let from = super::super::recover::resume(&journal, &[], Usage::default());
+        let mut machine = Machine::new(facts(RuntimeProfile::default()), from);
+        machine.step(Input::Begin, &world);
+        let mut effects = machine.step(Input::Judged(Vec::new()), &world);
+        while let Some(Effect::Commit { seq, .. }) = effects.pop() {
+            effects =
+                machine.step(Input::Committed { seq, result: Ok(CommitAck::default()) }, &world);
+        }
+        assert_eq!(machine.tainted(), known.then_some("fetch"), "{state:?}");
     }
 }

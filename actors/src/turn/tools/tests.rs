@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rookery_messages::ids::{AgentName, CallId};
 use rookery_messages::journal::JournalKind;
-use rookery_messages::settings::{FilterMode, RiskProfile, RuntimeProfile, ToolFilterGroup};
+use rookery_messages::settings::{
+    FilterMode, ReceiptSettings, RiskProfile, RuntimeProfile, ToolFilterGroup,
+};
 use rookery_messages::tool::Effects;
 use rookery_messages::turn::CallState;
 use serde_json::{Value, json};
@@ -36,7 +38,7 @@ fn bundle(
     Arc::new(AgentBundle {
         name: AgentName::new("home"),
         chain: Arc::new([]),
-        tools: Arc::new(builtin_registry(system_world().clock)),
+        tools: Arc::new(builtin_registry(system_world().clock, None)),
         mcp: Arc::new(McpGrant::new(servers, Filter::new(groups))),
         gate: Gate::new(Arc::new(profile), PathBuf::from("/"), &[]),
         narrowing: Narrowing::default(),
@@ -45,6 +47,8 @@ fn bundle(
         runtime: RuntimeProfile::default(),
         system_prompt: "You are Rookery.".to_owned(),
         approval_route: None,
+        approval_inherits: false,
+        receipts: ReceiptSettings::default(),
     })
 }
 
@@ -222,11 +226,13 @@ fn a_later_attempt_has_what_a_former_one_activated() {
             effects: Effects::ReadOnly,
             output: None,
             same_as: None,
+            brings_in: false,
         },
         JournalKind::CallFinished {
             call,
             state: CallState::Succeeded,
             output: "Activated: s__x, s__gone\n<function>{}</function>".to_owned(),
+            receipt: None,
         },
     ];
     let entry = |(seq, kind)| JournalEntry { attempt: 1, seq, kind };

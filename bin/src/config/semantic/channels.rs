@@ -56,6 +56,48 @@ fn check_owners(settings: &Settings, known: &[String], found: &mut Findings<'_>)
     }
 }
 
+/// Approvals go where people are connected, or to a webhook that posts them and knows who answers.
+pub(super) fn check_route(
+    settings: &Settings,
+    route: &str,
+    path: &[&str],
+    found: &mut Findings<'_>,
+) {
+    if BUILT_IN.contains(&route) {
+        return;
+    }
+    let webhooks: Vec<String> = BUILT_IN
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")))
+        .collect();
+    let alias = route.strip_prefix("webhook.");
+    let Some(webhook) = alias.and_then(|alias| settings.channels.webhook.get(alias)) else {
+        let missing = unknown("channel", route, webhooks.iter());
+        found.add(path, format!("{missing}; name one, or \"admin\", or leave the key out"));
+        return;
+    };
+    // Whoever answers has to be who they say.
+    if webhook.secret.is_none() {
+        found.add(
+            path,
+            format!(
+                "`{}` has no secret, so anybody could answer; give it one",
+                crate::render::strict(route)
+            ),
+        );
+    }
+    if webhook.reply_url.is_none() {
+        found.add(
+            path,
+            format!(
+                "`{}` has no reply_url to post requests to; give it one",
+                crate::render::strict(route)
+            ),
+        );
+    }
+}
+
 fn check_webhooks(settings: &Settings, found: &mut Findings<'_>) {
     for (alias, webhook) in &settings.channels.webhook {
         let path = |key| ["channels", "webhook", alias.as_str(), key];

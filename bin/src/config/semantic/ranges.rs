@@ -51,6 +51,12 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
     for (name, hook) in &settings.hooks {
         range(&["hooks", name.as_str(), "timeout_ms"], hook.timeout_ms, 1..=600_000);
     }
+    for (name, profile) in &settings.risk_profiles {
+        for (tool, limit) in &profile.rate_limits {
+            let path = ["risk_profiles", name.as_str(), "rate_limits", tool, "per_minute"];
+            range(&path, limit.per_minute.into(), 0..=100_000);
+        }
+    }
     for (name, server) in &settings.mcp.servers {
         let path = |key| ["mcp", "servers", name.as_str(), key];
         range(&path("connect_timeout_secs"), server.connect_timeout_secs, 1..=3_600);

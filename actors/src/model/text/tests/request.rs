@@ -24,6 +24,7 @@ fn result(call: &ToolCall, output: &str) -> ChatMessage {
         wire_id: call.wire_id(),
         name: call.name.clone(),
         output: output.to_owned(),
+        outside: false,
     }
 }
 

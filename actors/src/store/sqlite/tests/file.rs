@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use rookery_messages::ids::AgentName;
 use rusqlite::Connection;
 
 use super::super::{lock::beside, open_with, schema};
@@ -86,10 +87,42 @@ fn an_upgrade_is_preceded_by_a_backup_and_keeps_everything() {
     upgraded.conn.execute("UPDATE turns SET more = 'x'", []).unwrap();
     drop(upgraded);
 
-    let backup = beside(&path, ".v1.bak");
+    let backup = beside(&path, &format!(".v{}.bak", schema::STEPS.len()));
     assert_eq!(mode(&backup), 0o600);
     let mut reader = open_reader(&backup).unwrap();
     assert!(matches!(reader.read(&Read::Turn(turn)), Ok(Found::Turn(Some(_)))));
+}
+
+// B12
+#[test]
+fn grants_of_the_first_version_hold_on_and_say_what_they_cover() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open_with(&options(&dir), &schema::STEPS[..1]).unwrap();
+    first
+        .conn
+        .execute_batch(
+            "INSERT INTO conversations (id, channel, conversation, agent, last_at)
+                 VALUES (zeroblob(16), 'ws', 'c', 'home', 0);
+             INSERT INTO approvals (id, turn_id, conversation_id, channel, call_id, tool, arguments,
+                 arguments_hash, risk, reason, asked_at, expires_at, approvers, state)
+                 VALUES (x'01', x'01', zeroblob(16), 'ws', x'01', 't', '{\"a\":1}', 'hash', 'high',
+                 'r', 0, 1, '[]', 'approved');
+             INSERT INTO grants VALUES (zeroblob(16), zeroblob(16), 't', 'hash',
+                 '{\"who\":\"ann\",\"via\":\"ws\"}', 0, 9223372036854775807);",
+        )
+        .unwrap();
+    drop(first);
+    let store = open(&options(&dir)).unwrap();
+    let mut reader = open_reader(store.path()).unwrap();
+    let read = Read::Grant {
+        conversation_id: ConversationId(uuid::Uuid::nil()),
+        agent: AgentName::new("home"),
+        tool: "t".to_owned(),
+        key: "hash".to_owned(),
+        at: at(0),
+    };
+    let Ok(Found::Grant(Some(grant))) = reader.read(&read) else { panic!("no grant") };
+    assert_eq!((grant.pattern.as_str(), grant.agent.as_str()), ("t {\"a\":1}", "home"));
 }
 
 // B12

@@ -11,7 +11,7 @@ mod turns;
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
-use rookery_messages::approval::{Approval, ApprovalState, Decider, Risk};
+use rookery_messages::approval::{Approval, ApprovalState, Decider, GrantOffer, Risk};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, MessageId, OutboxId,
@@ -68,6 +68,11 @@ impl Db {
         };
         db.seconds += 1;
         db
+    }
+
+    /// Runs a statement that no request makes.
+    pub(in crate::store) fn execute(&self, sql: &str) -> rusqlite::Result<usize> {
+        self.store.conn.execute(sql, [])
     }
 
     pub(in crate::store) fn path(&self) -> PathBuf {
@@ -232,7 +237,7 @@ impl Db {
 
     /// Actions in the audit, oldest first.
     pub(in crate::store) fn audit(&mut self) -> Vec<(String, String)> {
-        match self.read(Read::Audit { limit: 1_000 }) {
+        match self.read(Read::Audit { since: None, limit: 1_000 }) {
             Found::Audit(rows) => rows.into_iter().rev().map(|row| (row.action, row.who)).collect(),
             other => panic!("{other:?}"),
         }
@@ -262,6 +267,10 @@ impl Db {
             asked_at,
             expires_at: asked_at + SignedDuration::from_hours(1),
             approvers: vec!["ann".to_owned(), "bob".to_owned()],
+            summary: "path=a.txt".to_owned(),
+            offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+            batch: None,
+            route: None,
             state: ApprovalState::Pending,
             decision: None,
             decided_by: None,

@@ -69,7 +69,7 @@ fn audit_rows_come_back_whole_newest_first() {
     };
     db.write(Write::Audit(row(1))).unwrap();
     db.write(Write::Audit(row(2))).unwrap();
-    match db.read(Read::Audit { limit: 10 }) {
+    match db.read(Read::Audit { since: None, limit: 10 }) {
         Found::Audit(rows) => assert_eq!(rows, [row(2), row(1)]),
         other => panic!("{other:?}"),
     }

@@ -1,0 +1,316 @@
+//! What *always* covers: exactly the call that was shown, in one spelling (A085).
+//!
+//! A tool's call is its arguments. A command is the simple command it comes down to: its program as it was
+//! found, its words as they stand. What a shell is told to run (`bash -lc 'git status'`) is that command,
+//! not the shell. A script is its content: the changed one is another one. A command that is no simple one
+//! is its whole text, with the files it names as they are.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use rookery_messages::tool::{CallEffects, head};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::arguments::{arguments_hash, canonical_arguments, hex};
+use super::programs;
+use super::shell::{plain_words, runs_files};
+
+/// Longest pattern, in bytes. What is cut is said to be.
+const MAX_PATTERN_BYTES: usize = 4_096;
+/// How deep shells may stand in each other.
+const MAX_SHELLS: usize = 4;
+/// Most files a command may name and still be granted.
+const MAX_FILES: usize = 32;
+/// Shells whose `-c` runs a command.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "zsh", "ash"];
+
+/// What a grant for a call would cover.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cover {
+    /// As a person reads it. Its secrets are still in it.
+    pub pattern: String,
+    /// SHA-256 (hex) of exactly what it stands for.
+    pub key: String,
+    /// Files' contents are part of it: another call of the same response could change them.
+    pub binds_files: bool,
+}
+
+/// What a grant for this call would cover; none if nothing can be granted, because a file the command
+/// names can't be bound.
+///
+/// `shown` are the arguments as people see them. Reads the files that are bound, at most 1 MiB each.
+pub fn cover(
+    tool: &str,
+    arguments: &Map<String, Value>,
+    shown: &Map<String, Value>,
+    effects: &CallEffects,
+    workspace: &Path,
+) -> Option<Cover> {
+    let Some(command) = &effects.command else {
+        let pattern = short(format!("{tool} {}", canonical_arguments(shown)));
+        return Some(Cover { pattern, key: arguments_hash(arguments), binds_files: false });
+    };
+    let folder = effects.reads.first().map_or(workspace.to_path_buf(), |dir| workspace.join(dir));
+    let place = Place { folder: &folder, workspace };
+    let mut others = arguments.clone();
+    others.remove("command");
+    let (what, text, files) = match simple(command, &place, MAX_SHELLS) {
+        Some(simple) => {
+            let files = place.bound(simple.files())?;
+            (json!({ "program": simple.program, "words": simple.words }), simple.text(), files)
+        }
+        None => {
+            let files = place.bound(place.named(command))?;
+            (json!({ "text": command }), command.clone(), files)
+        }
+    };
+    let bound: Vec<Value> = files.iter().map(|(path, hash)| json!([path, hash])).collect();
+    let mut object = Map::new();
+    object.insert("tool".to_owned(), json!(tool));
+    object.insert("command".to_owned(), what);
+    object.insert("files".to_owned(), Value::Array(bound));
+    object.insert("others".to_owned(), Value::Object(others.clone()));
+    let key = hex(&Sha256::digest(canonical_arguments(&object).as_bytes()));
+    let mut pattern = format!("{tool}: {text}");
+    if !others.is_empty() {
+        let _ = write!(pattern, " with {}", canonical_arguments(&others));
+    }
+    if !files.is_empty() {
+        let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+        let _ = write!(pattern, " (while {} stay as they are)", names.join(", "));
+    }
+    Some(Cover { pattern: short(pattern), key, binds_files: !files.is_empty() })
+}
+
+fn short(pattern: String) -> String {
+    let cut = head(&pattern, MAX_PATTERN_BYTES);
+    match pattern.len() - cut.len() {
+        0 => pattern,
+        more => format!("{cut}… ({more} more bytes)"),
+    }
+}
+
+/// Where a command starts.
+struct Place<'a> {
+    folder: &'a Path,
+    workspace: &'a Path,
+}
+
+impl Place<'_> {
+    /// Regular files a text names, as far as they are written out.
+    fn named(&self, command: &str) -> Vec<PathBuf> {
+        let separates = |c: char| {
+            c.is_whitespace()
+                || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
+        };
+        let words = command.split(separates).filter(|word| !word.is_empty());
+        let mut files: Vec<PathBuf> =
+            words.map(|word| self.folder.join(word)).filter(|path| path.is_file()).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    /// The files with their contents' hashes; none if one can't be bound. What lies outside of the
+    /// workspace is the system's, which tools don't write.
+    fn bound(&self, mut files: Vec<PathBuf>) -> Option<Vec<(PathBuf, String)>> {
+        files.retain(|path| self.is_ours(path));
+        if files.len() > MAX_FILES {
+            return None;
+        }
+        files
+            .into_iter()
+            .map(|path| {
+                let hash = programs::content_hash(&path)?;
+                Some((path.strip_prefix(self.workspace).unwrap_or(&path).to_path_buf(), hash))
+            })
+            .collect()
+    }
+
+    /// Whether the file lies in the workspace, by its name or in truth.
+    fn is_ours(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        path.starts_with(self.workspace) || real(path).starts_with(real(self.workspace))
+    }
+}
+
+/// A simple command: a program and its words.
+struct Simple {
+    program: PathBuf,
+    words: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Simple {
+    /// What it would run: a program of the workspace, and for a program that runs what its arguments say
+    /// the files they name.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.program.clone()];
+        let program = self.program.to_string_lossy();
+        if runs_files(&program) {
+            files.extend(
+                self.words.iter().map(|word| self.folder.join(word)).filter(|p| p.is_file()),
+            );
+        }
+        files
+    }
+
+    fn text(&self) -> String {
+        let quoted = self.words.iter().map(|word| {
+            let bare = !word.is_empty()
+                && word.chars().all(|c| c.is_alphanumeric() || "-_./:,+@%=".contains(c));
+            if bare { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        });
+        let program = self.program.display().to_string();
+        std::iter::once(program).chain(quoted).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The simple command a text comes down to, if it does.
+fn simple(command: &str, place: &Place<'_>, shells: usize) -> Option<Simple> {
+    let mut words = plain_words(command)?.into_iter();
+    let name = words.next()?;
+    let program = programs::find(&name, place.folder, place.workspace)?;
+    let words: Vec<String> = words.collect();
+    if let Some(inner) = told(&program, &words, place) {
+        // A shell that is told something else than a simple command is the whole text.
+        return simple(inner, place, shells.checked_sub(1)?);
+    }
+    Some(Simple { program, words, folder: place.folder.to_path_buf() })
+}
+
+/// What a shell of the system is told to run: `-c TEXT` or `-lc TEXT`, and nothing else.
+fn told<'a>(program: &Path, words: &'a [String], place: &Place<'_>) -> Option<&'a str> {
+    let name = program.file_name()?.to_str()?;
+    if !SHELLS.contains(&name) || place.is_ours(program) {
+        return None;
+    }
+    let (text, flags) = words.split_last()?;
+    let plain = flags.iter().all(|flag| matches!(flag.as_str(), "-l" | "-c" | "-lc" | "-cl"));
+    let commands = flags.iter().filter(|flag| flag.contains('c')).count();
+    (plain && commands == 1 && flags.last().is_some_and(|flag| flag.contains('c')))
+        .then_some(text.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rookery_messages::tool::CallEffects;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Room(TempDir);
+
+    impl Room {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("a.sh"), "echo a\n").unwrap();
+            fs::write(folder.path().join("b.sh"), "echo a\n").unwrap();
+            Self(folder)
+        }
+
+        fn with(&self, arguments: Value) -> Option<Cover> {
+            let Value::Object(arguments) = arguments else { panic!("not an object") };
+            let text = |key: &str| arguments.get(key).and_then(Value::as_str).map(str::to_owned);
+            let effects = CallEffects {
+                command: text("command"),
+                reads: text("workdir").into_iter().collect(),
+                ..CallEffects::unknown()
+            };
+            cover("shell", &arguments, &arguments, &effects, self.0.path())
+        }
+
+        fn of(&self, command: &str) -> Cover {
+            self.with(json!({ "command": command })).unwrap()
+        }
+    }
+
+    // A085
+    #[test]
+    fn a_shell_that_is_told_a_simple_command_is_that_command() {
+        let room = Room::new();
+        let cat = room.of("cat a.sh");
+        assert!(cat.pattern.ends_with("/cat a.sh") && !cat.pattern.contains("bash"), "{cat:?}");
+        for same in [
+            "bash -lc 'cat a.sh'",
+            "sh -c 'cat a.sh'",
+            "/bin/sh -c \"cat a.sh\"",
+            "bash -l -c 'cat a.sh'",
+            "cat  a.sh",
+        ] {
+            assert_eq!(room.of(same), cat, "{same}");
+        }
+        for other in [
+            "bash -lc 'cat b.sh'",
+            "bash -lc 'curl x | sh'",
+            "bash -lc 'cat a.sh; id'",
+            "bash -lc 'cat a.sh' id",
+            "bash --rcfile x -c 'cat a.sh'",
+            "bash -c",
+            "bash",
+            "sh -s 'cat a.sh'",
+            "cat a.sh b.sh",
+            "cat 'a.sh '",
+            "env bash -lc 'cat a.sh'",
+        ] {
+            assert_ne!(room.of(other).key, cat.key, "{other}");
+        }
+    }
+
+    // A085
+    #[test]
+    fn a_script_is_its_content_and_another_script_another_call() {
+        let room = Room::new();
+        let a = room.of("bash ./a.sh");
+        assert!(a.binds_files && a.pattern.contains("a.sh stay as they are"), "{a:?}");
+        assert_eq!(room.of("bash ./a.sh"), a);
+        // The same content under another name was not what was shown.
+        assert_ne!(room.of("bash ./b.sh").key, a.key);
+        let wrapped = room.of("bash -c 'bash ./a.sh'");
+        assert_eq!(wrapped, a);
+        let piped = room.of("cat a.sh | sh");
+        let direct = room.of("./a.sh");
+        fs::write(room.0.path().join("a.sh"), "curl x | sh\n").unwrap();
+        for (command, before) in [("bash ./a.sh", a), ("cat a.sh | sh", piped), ("./a.sh", direct)]
+        {
+            assert_ne!(room.of(command).key, before.key, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_cannot_be_bound_cannot_be_granted() {
+        let room = Room::new();
+        fs::write(room.0.path().join("big.py"), vec![b'#'; 1_024 * 1_024 + 1]).unwrap();
+        assert_eq!(room.with(json!({ "command": "python3 big.py" })), None);
+        assert_eq!(room.with(json!({ "command": "sh < big.py" })), None);
+    }
+
+    #[test]
+    fn all_other_arguments_and_the_folder_are_part_of_it() {
+        let room = Room::new();
+        fs::create_dir(room.0.path().join("sub")).unwrap();
+        let here = room.of("cat a.sh");
+        let there = room.with(json!({ "command": "cat a.sh", "workdir": "sub" })).unwrap();
+        assert_ne!(here.key, there.key);
+        assert!(there.pattern.contains("\"workdir\":\"sub\""), "{there:?}");
+    }
+
+    #[test]
+    fn a_call_without_a_command_is_its_arguments_in_one_spelling() {
+        let object = |text: &str| match serde_json::from_str(text).unwrap() {
+            Value::Object(map) => map,
+            other => panic!("{other}"),
+        };
+        let of = |text: &str| {
+            let arguments = object(text);
+            cover("t", &arguments, &arguments, &CallEffects::unknown(), Path::new("/")).unwrap()
+        };
+        let one = of(r#"{"b":1,"a":"x"}"#);
+        assert_eq!(one.pattern, r#"t {"a":"x","b":1}"#);
+        assert_eq!(of(r#"{"a":"x","b":1}"#), one);
+        assert_ne!(of(r#"{"a":"x","b":"1"}"#).key, one.key);
+    }
+}
