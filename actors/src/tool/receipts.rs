@@ -186,8 +186,12 @@ impl<'a> Recorded<'a> {
                         arguments = Some(object);
                     }
                 }
-                JournalKind::CallPrepared { call: of, tool: name, .. } if *of == call => {
+                JournalKind::CallPrepared { call: of, tool: name, arguments: ran, .. }
+                    if *of == call =>
+                {
                     tool = Some(name.as_str());
+                    // As executed: a hook may have changed what the model wrote.
+                    arguments = ran.as_ref().or(arguments);
                 }
                 JournalKind::CallFinished { call: of, output, receipt: record, .. }
                     if *of == call =>

@@ -143,6 +143,26 @@ fn the_same_call_gives_the_same_receipt_and_any_changed_field_makes_it_invalid()
     );
 }
 
+// V-J6: as executed, not as the model wrote them.
+#[test]
+fn arguments_that_a_hook_changed_are_those_the_receipt_speaks_of() {
+    let keys: Arc<ReceiptKeys> = Arc::default();
+    let written = ran();
+    let mut executed = written.clone();
+    executed.arguments["command"] = json!("date -u");
+    let record = issue(&keys, &executed, 1, 1_000);
+    let receipt = record.receipt.clone();
+    let mut changed = trail(&written, 1, Some(record));
+    let said = check(&keys, Some(&changed), turn(TURN), call(1), &receipt);
+    assert_eq!(said, no(ReceiptReason::Mismatch));
+    for entry in &mut changed.journal {
+        if let JournalKind::CallPrepared { arguments, .. } = &mut entry.kind {
+            *arguments = Some(executed.arguments.clone());
+        }
+    }
+    assert_eq!(check(&keys, Some(&changed), turn(TURN), call(1), &receipt), YES);
+}
+
 // V-J12, B10
 #[test]
 fn two_identical_calls_in_one_second_get_distinct_receipts() {
