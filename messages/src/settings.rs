@@ -420,6 +420,10 @@ pub struct RiskProfile {
     pub allowed_commands: Option<Vec<String>>,
     /// Paths no tool may touch, beside our own configuration and data.
     pub forbidden_paths: Vec<PathBuf>,
+    /// Paths of the workspace that tools may read and not write.
+    pub read_only_paths: Vec<PathBuf>,
+    /// Paths of the workspace that tools may write and not read.
+    pub write_only_paths: Vec<PathBuf>,
     /// High-risk calls are blocked instead of asked about.
     pub block_high_risk: bool,
     /// Most successful calls of a tool by one sender, by the tool's name. None: no limit.

@@ -104,7 +104,7 @@ fn the_prompt_shows_the_arguments_whole_and_obeys_nothing_in_them() {
     );
 }
 
-// V-H7
+// V-H7, T10
 #[test]
 fn answers_become_decisions_and_all_else_is_no() {
     for (text, decision) in [

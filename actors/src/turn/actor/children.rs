@@ -218,7 +218,7 @@ impl Turn {
                 agent: self.claim.record.agent.clone(),
                 origin: self.claim.record.origin,
                 workspace: self.judge.bundle.gate.workspace().to_path_buf(),
-                forbidden_paths: self.judge.bundle.gate.forbidden_paths(),
+                forbidden_paths: self.judge.bundle.gate.forbidden_paths(&effects),
                 network: self.judge.bundle.gate.network(),
                 authority,
                 cancel: tokio_util::sync::CancellationToken::new(),
