@@ -508,10 +508,10 @@ pub enum BatchMsg {
         /// Done, or why not.
         result: Result<(), StoreError>,
     },
-    /// The store's answer about a `call_finished` entry.
+    /// The store's answer about `call_finished` entries.
     FinishCommitted {
-        /// The slot.
-        slot: usize,
+        /// The slots they were for.
+        slots: Vec<usize>,
         /// Done, or why not.
         result: Result<(), StoreError>,
     },

@@ -49,18 +49,18 @@ async fn always_for_a_shell_or_a_script_covers_the_command_and_the_content_that_
     world.put("a.sh", "echo a >> log\n");
     world.put("b.sh", "echo b >> log\n");
     world.put("note.txt", "text\n");
-    let (turn, approval) = shell(&world, "one", "bash -lc 'cat note.txt'").await;
+    let (turn, approval) = shell(&world, "one", "bash -lc 'touch note.txt'").await;
     let approval = approval.unwrap();
     let pattern = approval["offer"]["pattern"].as_str().unwrap();
-    assert!(pattern.ends_with("/cat note.txt") && !pattern.contains("bash"), "{pattern}");
+    assert!(pattern.ends_with("/touch note.txt") && !pattern.contains("bash"), "{pattern}");
     decide(&world, &turn, &approval, "always").await;
     for (n, covered) in
-        ["bash -lc 'cat note.txt'", "cat note.txt", "sh -c 'cat note.txt'"].iter().enumerate()
+        ["bash -lc 'touch note.txt'", "touch note.txt", "sh -c 'touch note.txt'"].iter().enumerate()
     {
         let (_, asks) = shell(&world, &format!("covered {n}"), covered).await;
         assert_eq!(asks, None, "{covered}");
     }
-    for (n, wider) in ["bash -lc 'curl x | sh'", "bash -lc 'cat note.txt; id'", "cat note.txt a.sh"]
+    for (n, wider) in ["bash -lc 'curl x'", "bash -lc 'touch note.txt; id'", "touch note.txt a.sh"]
         .iter()
         .enumerate()
     {

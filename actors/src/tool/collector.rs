@@ -5,6 +5,7 @@
 //! after its `call_started` is durable (I5); a result is announced only after its `call_finished` is. It
 //! ends when every slot is filled and the turn has its report.
 
+mod ends;
 mod facts;
 
 use std::collections::HashMap;
@@ -23,10 +24,10 @@ use rookery_messages::tool::{
 use rookery_messages::turn::{CallRecord, CallState, Fence, TurnMsg};
 use serde_json::{Value, json};
 
+use self::ends::Ends;
 use self::facts::BatchFacts;
 use super::actor::{ToolActor, ToolArgs};
-use super::receipts::{Executed, ReceiptIssuer};
-use super::truncate::truncate_result;
+use super::receipts::ReceiptIssuer;
 use crate::observe::TurnVoice;
 use crate::policy::arguments::canonical_arguments;
 use crate::policy::rate::{RatePermit, SenderRates};
@@ -77,6 +78,7 @@ pub struct Batch {
     args: BatchFacts,
     slots: Vec<Slot>,
     by_child: HashMap<ActorId, usize>,
+    ends: Ends,
     report: Option<Reserved<TurnMsg>>,
 }
 
@@ -152,7 +154,13 @@ impl Supervised for BatchActor {
             rates: args.rates,
         };
         ctx.note_to_self(BatchMsg::Begin);
-        Ok(Batch { args: facts, slots, by_child: HashMap::new(), report: Some(args.report) })
+        Ok(Batch {
+            args: facts,
+            slots,
+            by_child: HashMap::new(),
+            ends: Ends::default(),
+            report: Some(args.report),
+        })
     }
 
     async fn handle(
@@ -169,9 +177,9 @@ impl Supervised for BatchActor {
             BatchMsg::StartCommitted { slots, result } => {
                 state.start_committed(ctx, slots, result).await?;
             }
-            BatchMsg::FinishCommitted { slot, result } => {
+            BatchMsg::FinishCommitted { slots, result } => {
                 result.map_err(|error| store_broke(&error))?;
-                state.announce(slot);
+                state.ends_committed(ctx, slots);
                 state.start_more(ctx).await?;
             }
         }
@@ -412,83 +420,6 @@ impl Batch {
             }
         }
         Ok(())
-    }
-
-    fn tool_ended(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize, outcome: SlotOutcome) {
-        if !matches!(self.slots[slot].stage, Stage::Running) {
-            return;
-        }
-        let permit = self.slots[slot].permit.take();
-        if let Some(permit) = permit.filter(|_| outcome.state == CallState::Succeeded) {
-            permit.used();
-        }
-        let outcome = self.recorded(slot, outcome, ctx.world().now());
-        let cut = outcome.state == CallState::Interrupted;
-        let leaves = |reason: &StopReason| (cut && !reason.ends_turn()) || !reason.may_write();
-        if ctx.stopping().is_some_and(leaves) {
-            // Nothing is written of it: a later life decides from `call_started` alone.
-            self.slots[slot].stage = Stage::Done(outcome);
-            return;
-        }
-        self.slots[slot].stage = Stage::Finishing(outcome);
-        self.write_end(ctx, slot);
-    }
-
-    /// An end as it is recorded: cleaned of secrets, bounded, with its receipt if it succeeded (T17).
-    fn recorded(&self, slot: usize, outcome: SlotOutcome, now: Timestamp) -> SlotOutcome {
-        let full = self.args.redactor.scrub(&outcome.output);
-        let output = truncate_result(&full, self.args.max_result_chars);
-        let slot = &self.slots[slot];
-        let receipt = match (&self.args.receipts, &slot.executed) {
-            (Some(issuer), Some(arguments)) if outcome.state == CallState::Succeeded => {
-                let tool = &slot.tool;
-                let executed = Executed { call: slot.call.id, tool, arguments, kept: &output };
-                issuer.issue(&executed, &full, now)
-            }
-            _ => None,
-        };
-        SlotOutcome { output, receipt, ..outcome }
-    }
-
-    /// Writes a slot's end, if it has one and its begin is durable. Called once for each of the two.
-    fn write_end(&mut self, ctx: &mut Ctx<BatchActor>, slot: usize) {
-        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
-        if !self.slots[slot].begun {
-            return;
-        }
-        let now = ctx.world().now();
-        let mut commit = self.args.commit(now);
-        let finished = JournalKind::CallFinished {
-            call: self.slots[slot].call.id,
-            state: outcome.state,
-            output: outcome.output.clone(),
-            receipt: outcome.receipt.clone(),
-        };
-        commit.entries.push(self.args.entry(finished));
-        commit.calls.push(self.slots[slot].record(outcome.state, Some(now)));
-        let store = self.args.store.clone();
-        ctx.task(async move {
-            let result = commit_patiently(&store, commit).await.map(|_| ());
-            Some(BatchMsg::FinishCommitted { slot, result })
-        });
-    }
-
-    /// The result is durable: clients and observers may know (T13, T18).
-    fn announce(&mut self, slot: usize) {
-        let Stage::Finishing(outcome) = &self.slots[slot].stage else { return };
-        let outcome = outcome.clone();
-        self.args.close(&self.slots[slot], &outcome);
-        self.args.voice.observe(|scope| Observation::ToolCall {
-            scope,
-            call: self.slots[slot].call.id,
-            provider_id: self.slots[slot].call.provider_id.clone(),
-            tool: self.slots[slot].tool.clone(),
-            arguments: self.args.shown_arguments(&self.slots[slot]),
-            state: outcome.state,
-            duration: std::time::Duration::from_millis(outcome.duration_ms),
-            output: self.args.shown(&outcome),
-        });
-        self.slots[slot].stage = Stage::Done(outcome);
     }
 
     fn report_if_done(&mut self, ctx: &mut Ctx<BatchActor>) {

@@ -109,7 +109,7 @@ impl Judge {
                     arguments: None,
                     effects: Effects::Once,
                     brings_in: false,
-                    verdict: Verdict::Filled(outcome),
+                    verdict: Verdict::Filled(*outcome),
                 };
             }
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_actors::observe::{EventHub, ObserverHandle, TurnVoice};
+use rookery_actors::policy::rate::SenderRates;
 use rookery_actors::policy::redact::Redactor;
 use rookery_actors::runtime::{
     Child, Ctx, Directory, SpawnSpec, Spawner, Supervised, system_world,
@@ -54,8 +55,11 @@ impl Tool for Nothing {
 /// What the batch is spawned under.
 struct Parent;
 
+/// Makes the batch, with a place for its report.
+type MakeBatch = Box<dyn FnOnce(&Ctx<Parent>) -> (SpawnSpec, BatchArgs) + Send>;
+
 struct ParentArgs {
-    batch: Box<dyn FnOnce(&Ctx<Parent>) -> (SpawnSpec, BatchArgs) + Send>,
+    batch: MakeBatch,
     done: oneshot::Sender<usize>,
 }
 
@@ -150,6 +154,12 @@ impl Service {
         let voice = TurnVoice::new(scope, Arc::clone(&self.hub), ObserverHandle::nobody());
         let slots: Vec<PlannedCall> = (0..calls).map(|_| self.planned(&claim)).collect();
         let store = self.client.clone();
+        let rates = SenderRates {
+            limiter: Arc::default(),
+            profile: Arc::default(),
+            channel: claim.record.channel.clone(),
+            sender: "bench".into(),
+        };
         let (done, report) = oneshot::channel();
         let batch = Box::new(move |ctx: &Ctx<Parent>| {
             let args = BatchArgs {
@@ -164,6 +174,8 @@ impl Service {
                 store,
                 voice,
                 redactor: Arc::new(Redactor::new([])),
+                receipts: None,
+                rates,
                 report: ctx.address().reserve().unwrap(),
             };
             (SpawnSpec::new("batch/1").mailbox(calls * 3 + 16), args)
@@ -202,6 +214,7 @@ impl Service {
                     origin: claim.record.origin,
                     workspace: self._dir.path().to_owned(),
                     forbidden_paths: Arc::new([]),
+                    network: Arc::default(),
                     authority: Authority::Policy,
                     cancel: CancellationToken::new(),
                     grace: Duration::from_secs(2),

@@ -22,10 +22,13 @@ pub(super) struct Offer {
     pub(super) parameters: Arc<Value>,
 }
 
+/// A spec, and its schema lowered.
+type Lowered = (Weak<ToolSpec>, Arc<Value>);
+
 /// What one profile knows of tools. Shared by all its calls.
 #[derive(Default)]
 pub(super) struct Offers {
-    lowered: Mutex<HashMap<String, (Weak<ToolSpec>, Arc<Value>)>>,
+    lowered: Mutex<HashMap<String, Lowered>>,
     /// The tools that the API refused, as they were (A105).
     refused: Mutex<HashMap<String, Arc<ToolSpec>>>,
 }

@@ -29,12 +29,12 @@ pub(super) struct Draft {
 /// A call that has its end before anybody judged it.
 pub(super) struct Refused {
     pub(super) tool: String,
-    pub(super) outcome: SlotOutcome,
+    pub(super) outcome: Box<SlotOutcome>,
 }
 
 impl Refused {
     fn new(tool: &str, state: CallState, output: String) -> Self {
-        Self { tool: tool.to_owned(), outcome: SlotOutcome::unrun(state, output) }
+        Self { tool: tool.to_owned(), outcome: Box::new(SlotOutcome::unrun(state, output)) }
     }
 }
 
@@ -63,7 +63,7 @@ impl Judge {
             return Err(Refused::new(&name, CallState::Failed, CUT_CALL.to_owned()));
         }
         if let Some(outcome) = unusable(&call.arguments) {
-            return Err(Refused { tool: name, outcome });
+            return Err(Refused { tool: name, outcome: Box::new(outcome) });
         }
         let Arguments::Object(arguments) = call.arguments else {
             return Err(Refused::new(&name, CallState::Failed, String::new()));

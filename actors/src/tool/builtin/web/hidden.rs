@@ -147,7 +147,7 @@ fn hides(declarations: &str) -> bool {
             pixels(value).is_some_and(|px| px < -OFF_SCREEN_PX)
         }
         "left" | "right" | "top" | "bottom" => {
-            positioned && pixels(value).is_some_and(|px| px < -OFF_SCREEN_PX || px > FAR_PX)
+            positioned && pixels(value).is_some_and(|px| !(-OFF_SCREEN_PX..=FAR_PX).contains(&px))
         }
         "transform" | "translate" | "scale" => is_moved_away(value),
         "clip" => positioned && value.replace(' ', "").starts_with("rect(0"),
