@@ -112,6 +112,11 @@ impl Gate {
         &self.workspace
     }
 
+    /// The same gate under another profile. What was closed stays closed.
+    pub fn under(&self, profile: RiskProfile) -> Self {
+        Self::new(Arc::new(profile), self.workspace.clone(), &self.forbidden)
+    }
+
     /// Whether the lists admit a tool at all: the filter of what a model is shown (V-D1, V-D2).
     pub fn admits(&self, tool: &str) -> bool {
         self.listed(tool).is_ok()

@@ -233,6 +233,23 @@ fn a_replacement_is_asked_for_and_an_empty_one_is_a_refusal() {
 }
 
 #[test]
+fn a_question_shows_its_choices_and_what_is_typed_is_the_answer() {
+    let put = || {
+        let mut chat = chat(Mode::Interactive, true);
+        chat.input(&line("go"));
+        let arguments = json!({ "question": "Which\u{1b}one?", "choices": ["red", "blue"] });
+        let steps = chat.frame(changed(ASK, json!({ "tool": "ask_user", "arguments": arguments })));
+        (chat, shown(&steps))
+    };
+    let (mut chat, text) = put();
+    assert!(text.ends_with("  - red\n  - blue\nyour answer: "), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert_eq!(decisions(&chat.input(&line("no, blue"))), [("replace", Some("no, blue"))]);
+    let (mut chat, _) = put();
+    assert_eq!(decisions(&chat.input(&line(""))), [("deny", None)]);
+}
+
+#[test]
 fn requests_are_asked_one_after_the_other_and_go_away_when_decided_elsewhere() {
     let mut chat = asked();
     assert_eq!(shown(&chat.frame(approval(ASK_TOO, "pending"))), "");

@@ -44,8 +44,11 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
         loop {
             let turns = d.of_kind("turn");
             for turn in &turns {
-                // Nobody knows when the person answers: parked at once, asked again after the start.
-                if turn.waiting_on().as_deref() == Some(WAITS_FOR_A_PERSON) {
+                // Nobody knows when the person answers: parked at once, asked again after the start. One that
+                // another waits for is not alone, and stops with it.
+                if !is_nested(&turn.path)
+                    && turn.waiting_on().as_deref() == Some(WAITS_FOR_A_PERSON)
+                {
                     turn.stop(StopReason::Shutdown);
                     parked += 1;
                 }
@@ -117,4 +120,9 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
 
 fn pause(directory: &Directory, kind: &str) -> usize {
     directory.of_kind(kind).iter().filter(|entry| entry.set_paused(true)).count()
+}
+
+/// Whether a turn runs below another's call.
+fn is_nested(path: &str) -> bool {
+    path.matches("/turn/").count() > 1
 }

@@ -110,6 +110,7 @@ fn request(call: &ToolCall) -> Approval {
         asked_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::UNIX_EPOCH,
         approvers: vec![],
+        asked_for: None,
         summary: "path=a.txt".to_owned(),
         offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
         batch: None,
