@@ -114,7 +114,7 @@ impl Gate {
 
     /// The same gate under another profile. What was closed stays closed.
     pub fn under(&self, profile: RiskProfile) -> Self {
-        Self::new(Arc::new(profile), self.workspace.clone(), &self.forbidden)
+        Self::new(Arc::new(profile), self.workspace.clone(), &self.closed.to(false, false))
     }
 
     /// Whether the lists admit a tool at all: the filter of what a model is shown (V-D1, V-D2).

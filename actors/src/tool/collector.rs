@@ -56,7 +56,7 @@ pub struct BatchArgs {
     /// Runnable calls run at once, or one after the other (T14).
     pub parallel: bool,
     /// What runs calls that wait for a child turn.
-    pub delegator: Arc<Delegator>,
+    pub delegator: Option<Arc<Delegator>>,
     /// Longest result that enters the history.
     pub max_result_chars: usize,
     /// The store.
@@ -401,8 +401,8 @@ impl Batch {
         let segment = format!("tool/{}", self.slots[slot].call.id);
         let name = self.slots[slot].tool.clone();
         let spec = SpawnSpec::new(segment).mailbox(4).grace(grace * 2);
-        let started = if name == DELEGATE {
-            let delegator = Arc::clone(&self.args.delegator);
+        let delegator = self.args.delegator.clone().filter(|_| name == DELEGATE);
+        let started = if let Some(delegator) = delegator {
             let args = DelegateArgs { slot, call, delegator, report };
             ctx.spawn::<DelegateActor>(spec, args).await.map(|child| child.handle.id)
         } else {

@@ -175,6 +175,7 @@ impl Service {
                 voice,
                 redactor: Arc::new(Redactor::new([])),
                 receipts: None,
+                delegator: None,
                 rates,
                 report: ctx.address().reserve().unwrap(),
             };
@@ -244,6 +245,7 @@ impl Service {
             turn: TurnId(self.id()),
             conversation_id,
             queue_limit: 10,
+            child: None,
             at,
         };
         self.client.accept(accept).await.unwrap();

@@ -59,6 +59,12 @@ pub(super) fn check(parent: &Powers<'_>, child: &Powers<'_>) -> Result<(), Viola
         below.always_ask.contains(name) || !child.tools.contains(name)
     })?;
     missing("forbidden_paths", &above.forbidden_paths, |path| closed(path, below))?;
+    missing("read_only_paths", &above.read_only_paths, |path| {
+        closed(path, below) || below.read_only_paths.iter().any(|own| path.starts_with(own))
+    })?;
+    missing("write_only_paths", &above.write_only_paths, |path| {
+        closed(path, below) || below.write_only_paths.iter().any(|own| path.starts_with(own))
+    })?;
     missing("hooks", parent.hooks, |hook| child.hooks.contains(hook))?;
     if !child.workspace.starts_with(parent.workspace) {
         return broader("workspace", "it lies elsewhere");

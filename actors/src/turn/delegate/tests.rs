@@ -35,6 +35,8 @@ impl Policy {
             always_ask: list(&["edit"]),
             allowed_commands: Some(list(&["ls", "cat"])),
             forbidden_paths: vec![PathBuf::from("/w/secret")],
+            read_only_paths: vec![PathBuf::from("/w/vendor")],
+            write_only_paths: vec![PathBuf::from("/w/outbox")],
             block_high_risk: true,
             rate_limits: [("read".to_owned(), RateLimit { per_minute: 5 })].into(),
             network: NetworkSettings {
@@ -87,6 +89,8 @@ fn a_policy_that_is_broader_in_any_field_is_refused_by_the_name_of_the_field() {
     );
     assert_eq!(violated(|c| c.profile.always_ask.clear()), Some("always_ask"));
     assert_eq!(violated(|c| c.profile.forbidden_paths.clear()), Some("forbidden_paths"));
+    assert_eq!(violated(|c| c.profile.read_only_paths.clear()), Some("read_only_paths"));
+    assert_eq!(violated(|c| c.profile.write_only_paths.clear()), Some("write_only_paths"));
     assert_eq!(violated(|c| c.profile.block_high_risk = false), Some("block_high_risk"));
     assert_eq!(violated(|c| c.profile.rate_limits.clear()), Some("rate_limits"));
     let network = |change: fn(&mut NetworkSettings)| violated(|c| change(&mut c.profile.network));
@@ -110,6 +114,8 @@ fn a_policy_that_is_equal_or_narrower_is_fine() {
         child.profile.auto_approve.clear();
         // What it can't call need not be asked about.
         child.profile.always_ask = list(&["write"]);
+        // Closed altogether is more than closed to writing.
+        child.profile.read_only_paths.clear();
         child.profile.forbidden_paths = vec![PathBuf::from("/w")];
         child.profile.rate_limits.insert("read".to_owned(), RateLimit { per_minute: 1 });
         child.profile.network.allow_hosts = Some(Vec::new());
