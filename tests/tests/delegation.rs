@@ -218,6 +218,28 @@ async fn where_nobody_can_be_asked_for_the_parent_nobody_is_asked_for_the_child(
     world.finish().await;
 }
 
+// I14, V-H21
+#[tokio::test]
+async fn a_shutdown_parks_a_parent_with_the_child_that_waits_for_a_person_and_both_go_on() {
+    let config = Config::new().level("supervised").agent("approval_route = \"admin\"");
+    let mut world = World::start(program!(), config.shutdown("drain_secs = 60")).await;
+    world.model.script("let it write", [Reply::calls([delegate("just write")]), Reply::text("ok")]);
+    world.model.script("just write", [Reply::calls([write("a.txt")]), Reply::text("wrote")]);
+    let id = world.api.tell("c", "let it write").await;
+    let child = child_of(&world, &id).await["id"].as_str().unwrap().to_owned();
+    let asked = world.api.approval_of(&child).await;
+    let ended = world.stop().await;
+    assert!(ended.took.as_secs() < 30, "it waited for the person: {:?}", ended.took);
+    world.service.restart().await;
+    let again = world.api.approval_of(&child).await;
+    assert_eq!(again["id"], asked["id"]);
+    assert_eq!(world.api.decide(&again, &json!({"decision": "approve"})).await.status, 200);
+    assert_eq!(world.api.ended(&id).await.text(), "ok");
+    assert_eq!(results(&world, "let it write"), ["wrote"]);
+    assert_eq!(world.read("a.txt"), "written\n");
+    world.finish().await;
+}
+
 // I6
 #[tokio::test]
 async fn a_stop_of_the_parent_ends_all_that_is_below_it_and_each_turn_has_its_end() {
