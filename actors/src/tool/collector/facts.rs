@@ -31,7 +31,7 @@ pub(super) struct BatchFacts {
     pub(super) conversation_id: ConversationId,
     pub(super) fence: Fence,
     pub(super) parallel: bool,
-    pub(super) delegator: Arc<Delegator>,
+    pub(super) delegator: Option<Arc<Delegator>>,
     pub(super) max_result_chars: usize,
     pub(super) store: StoreClient,
     pub(super) voice: TurnVoice,

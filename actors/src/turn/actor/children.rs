@@ -127,7 +127,7 @@ impl Turn {
             fence: self.claim.fence,
             slots,
             parallel,
-            delegator: Arc::clone(&self.delegator),
+            delegator: Some(Arc::clone(&self.delegator)),
             max_result_chars: runtime.max_tool_result_chars,
             store: self.judge.deps.store.clone(),
             voice: self.voice.clone(),
