@@ -49,6 +49,7 @@ use crate::turn::delegate::Nested;
 use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
 mod consent;
+mod delegating;
 mod doubles;
 mod engine;
 mod limits;

@@ -55,7 +55,7 @@ pub struct BatchArgs {
     pub slots: Vec<PlannedCall>,
     /// Runnable calls run at once, or one after the other (T14).
     pub parallel: bool,
-    /// What runs calls that wait for a child turn.
+    /// What runs calls that wait for a child turn; none: there is no turn that could wait.
     pub delegator: Option<Arc<Delegator>>,
     /// Longest result that enters the history.
     pub max_result_chars: usize,
@@ -401,13 +401,16 @@ impl Batch {
         let segment = format!("tool/{}", self.slots[slot].call.id);
         let name = self.slots[slot].tool.clone();
         let spec = SpawnSpec::new(segment).mailbox(4).grace(grace * 2);
-        let delegator = self.args.delegator.clone().filter(|_| name == DELEGATE);
-        let started = if let Some(delegator) = delegator {
-            let args = DelegateArgs { slot, call, delegator, report };
-            ctx.spawn::<DelegateActor>(spec, args).await.map(|child| child.handle.id)
-        } else {
-            let args = ToolArgs { slot, name, call, report };
-            ctx.spawn::<ToolActor>(spec, args).await.map(|child| child.handle.id)
+        let delegator = self.args.delegator.as_ref().filter(|_| name == DELEGATE);
+        let started = match delegator.map(Arc::clone) {
+            Some(delegator) => {
+                let args = DelegateArgs { slot, call, delegator, report };
+                ctx.spawn::<DelegateActor>(spec, args).await.map(|child| child.handle.id)
+            }
+            None => {
+                let args = ToolArgs { slot, name, call, report };
+                ctx.spawn::<ToolActor>(spec, args).await.map(|child| child.handle.id)
+            }
         };
         match started {
             Ok(child) => {

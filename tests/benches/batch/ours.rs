@@ -170,6 +170,7 @@ impl Service {
                 fence: claim.fence,
                 slots,
                 parallel: true,
+                delegator: None,
                 max_result_chars: 50_000,
                 store,
                 voice,

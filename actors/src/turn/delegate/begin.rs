@@ -26,6 +26,10 @@ impl Delegator {
         mode: ChildMode,
     ) -> Result<Begun, String> {
         let request = Request::read(arguments)?;
+        if let (Some(tools), Some(own)) = (&request.tools, self.tools()) {
+            // After a restart the call may be quicker than the servers whose tools it hands over.
+            own.settled(tools.iter().map(String::as_str)).await;
+        }
         let (agent, grant) = self.grant(&request)?;
         let limits = &self.bundle.runtime.delegation;
         let new = || self.world.ids.next();

@@ -142,10 +142,13 @@ impl Delegator {
         self.child_of.as_ref().map_or_else(own, |of| of.people_of.clone())
     }
 
+    fn tools(&self) -> Option<Arc<TurnTools>> {
+        self.tools.get().and_then(Weak::upgrade)
+    }
+
     /// The names of the tools it has in the present model step.
     fn tool_names(&self) -> Vec<String> {
-        let tools = self.tools.get().and_then(Weak::upgrade);
-        let specs = tools.map(|tools| tools.specs()).unwrap_or_default();
+        let specs = self.tools().map(|tools| tools.specs()).unwrap_or_default();
         specs.iter().map(|spec| spec.name.clone()).collect()
     }
 }
