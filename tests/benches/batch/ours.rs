@@ -176,7 +176,6 @@ impl Service {
                 voice,
                 redactor: Arc::new(Redactor::new([])),
                 receipts: None,
-                delegator: None,
                 rates,
                 report: ctx.address().reserve().unwrap(),
             };
