@@ -17,7 +17,8 @@ use rookery_messages::time::World;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::directory::{Directory, Entry};
+use super::directory::Directory;
+use super::entry::Entry;
 use super::host::{ExitCell, Parcel};
 use super::panics::{self, PanicReport};
 use super::spawn::{Child, SpawnError, SpawnSpec, spawn_under};

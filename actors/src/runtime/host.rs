@@ -24,7 +24,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::ctx::{Ctx, child_deadline};
-use super::directory::{Directory, Entry};
+use super::directory::Directory;
+use super::entry::Entry;
 use super::panics::{self, PanicReport};
 use super::supervised::{ChildExit, Supervised};
 

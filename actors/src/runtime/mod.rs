@@ -6,6 +6,7 @@
 
 mod ctx;
 mod directory;
+mod entry;
 mod host;
 mod panics;
 mod spawn;
@@ -17,9 +18,8 @@ mod world;
 mod tests;
 
 pub use ctx::{ChildHandle, Ctx};
-pub use directory::{
-    Directory, Entry, ExitHook, ExitRecord, Intent, PlaceControl, PlaceOrder, Placeholder,
-};
+pub use directory::{Directory, ExitHook, ExitRecord, PlaceControl, PlaceOrder, Placeholder};
+pub use entry::{Entry, Intent};
 pub use panics::{PanicReport, install as install_panic_hook};
 pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
 pub use supervised::{ChildExit, Supervised};

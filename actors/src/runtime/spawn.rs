@@ -13,7 +13,8 @@ use rookery_messages::time::World;
 use rookery_messages::tree::LastExit;
 
 use super::ctx::{ChildHandle, Ctx};
-use super::directory::{Directory, Entry};
+use super::directory::Directory;
+use super::entry::Entry;
 use super::host::{ExitCell, Host, HostArgs};
 use super::panics;
 use super::supervised::Supervised;

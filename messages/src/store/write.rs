@@ -1,0 +1,331 @@
+//! What the store is asked to write, and what it answers.
+
+use jiff::Timestamp;
+
+use super::{AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxRow, StoredMessage};
+use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
+use crate::chat::Usage;
+use crate::delegation::NewChild;
+use crate::envelope::{Envelope, Inbound};
+use crate::ids::{
+    ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, OutboxId, TurnId,
+};
+use crate::journal::JournalEntry;
+use crate::tool::ProcessRecord;
+use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnState};
+
+/// A request to the writer.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Take a message in: inbox row, turn id, conversation; or find the one already taken.
+    Accept(Accept),
+    /// The next row of a conversation: a running one without an actor first, then the oldest queued.
+    Claim(Claim),
+    /// A turn's step.
+    Commit(Box<TurnCommit>),
+    /// A turn's actor leaves in good order, to be taken up by a later life: its next attempt is no sign
+    /// of a crash.
+    ReleaseTurn {
+        /// The turn.
+        turn: TurnId,
+        /// Its conversation.
+        conversation_id: ConversationId,
+        /// Its fence.
+        fence: Fence,
+    },
+    /// Ask for a turn's end: a queued one is ended here, a running one is marked.
+    CancelTurn {
+        /// The turn.
+        turn: TurnId,
+        /// Now.
+        at: Timestamp,
+        /// Who asks, for the audit.
+        by: Decider,
+    },
+    /// Decide an approval: one compare-and-set on *pending* (I7).
+    DecideApproval(DecideApproval),
+    /// Take a grant back. One that is revoked stays as it is.
+    RevokeGrant {
+        /// The grant.
+        id: GrantId,
+        /// Now.
+        at: Timestamp,
+        /// Who asks, for the audit.
+        by: Decider,
+    },
+    /// Take outbox rows of a channel that are due: pending → sending.
+    ClaimOutbox {
+        /// The channel.
+        channel: ChannelId,
+        /// Now.
+        at: Timestamp,
+        /// At most so many.
+        limit: u32,
+    },
+    /// A channel's sender begins anew: what a former incarnation left sending becomes pending again,
+    /// possibly repeated.
+    ReleaseOutbox {
+        /// The channel.
+        channel: ChannelId,
+        /// Now.
+        at: Timestamp,
+    },
+    /// How a send went.
+    MarkOutbox {
+        /// The row.
+        id: OutboxId,
+        /// Now.
+        at: Timestamp,
+        /// How it went.
+        result: SendResult,
+    },
+    /// A dead letter is sent again, or thrown away.
+    DeadLetter {
+        /// The row.
+        id: OutboxId,
+        /// `true`: back to pending; `false`: gone.
+        retry: bool,
+        /// Now.
+        at: Timestamp,
+        /// Who asks, for the audit.
+        by: Decider,
+    },
+    /// A tool started a process group.
+    ProcessStarted(ProcessRecord),
+    /// The group is gone.
+    ProcessEnded {
+        /// The group's id.
+        pgid: i32,
+        /// The call that started it.
+        call: CallId,
+    },
+    /// An actor crashed.
+    Crash(CrashRow),
+    /// A row for the audit that belongs to no other write.
+    Audit(AuditRow),
+}
+
+/// A message to take in.
+#[derive(Clone, Debug)]
+pub struct Accept {
+    /// What was received.
+    pub inbound: Inbound,
+    /// Fresh id, used if the message is new.
+    pub envelope: EnvelopeId,
+    /// Fresh id, used if the message is new.
+    pub turn: TurnId,
+    /// Fresh id, used if the conversation is new.
+    pub conversation_id: ConversationId,
+    /// At most so many waiting rows a conversation.
+    pub queue_limit: u32,
+    /// It is handed on by another turn.
+    pub child: Option<Box<NewChild>>,
+    /// Now.
+    pub at: Timestamp,
+}
+
+/// A session asks for its next row.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The conversation.
+    pub conversation_id: ConversationId,
+    /// Now.
+    pub at: Timestamp,
+    /// Attempts in a row that may end in a crash without having got any further; after that the turn is
+    /// failed instead.
+    pub max_attempts: u32,
+    /// Load the newest messages up to about so many characters (whole turns).
+    pub history_chars: usize,
+}
+
+/// What a claim found.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ClaimOutcome {
+    /// Nothing to do.
+    Nothing,
+    /// A turn to run; its `started` entry is written.
+    Turn(Box<TurnClaim>),
+    /// A turn had its last attempt: it is failed, its notice is in the outbox, its envelope is a dead letter.
+    Exhausted(Box<TurnRecord>),
+}
+
+/// One step of a turn: one transaction under its fence.
+#[derive(Clone, Debug)]
+pub struct TurnCommit {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its conversation.
+    pub conversation_id: ConversationId,
+    /// Its fence.
+    pub fence: Fence,
+    /// Now.
+    pub at: Timestamp,
+    /// New journal entries; one already there (same attempt and seq) is skipped.
+    pub entries: Vec<JournalEntry>,
+    /// Messages to append; one already there (same id) is skipped.
+    pub messages: Vec<StoredMessage>,
+    /// Calls to insert or update.
+    pub calls: Vec<CallRecord>,
+    /// The turn's new state.
+    pub state: Option<TurnState>,
+    /// Tokens so far.
+    pub usage: Option<Usage>,
+    /// New approval requests.
+    pub approvals: Vec<Approval>,
+    /// Pending approvals of this turn become *cancelled*.
+    pub withdraw_approvals: bool,
+    /// The outcome: a compare-and-set on *not ended*.
+    pub finish: Option<TurnFinish>,
+    /// What to send.
+    pub outbox: Vec<NewOutbox>,
+    /// Rows for the audit.
+    pub audit: Vec<AuditRow>,
+}
+
+impl TurnCommit {
+    /// An empty step.
+    pub fn new(turn: TurnId, conversation_id: ConversationId, fence: Fence, at: Timestamp) -> Self {
+        Self {
+            turn,
+            conversation_id,
+            fence,
+            at,
+            entries: Vec::new(),
+            messages: Vec::new(),
+            calls: Vec::new(),
+            state: None,
+            usage: None,
+            approvals: Vec::new(),
+            withdraw_approvals: false,
+            finish: None,
+            outbox: Vec::new(),
+            audit: Vec::new(),
+        }
+    }
+}
+
+/// A step is written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CommitAck {
+    /// Outbox rows that were added, with their channel: their senders get a hint.
+    pub outbox: Vec<(OutboxId, ChannelId)>,
+    /// With a turn's end: the conversation has no other open row now. What comes later brings a hint.
+    pub nothing_waits: bool,
+    /// With a cancelled turn's end: tasks it had begun, which are to stop with it.
+    pub stops: Vec<(ConversationId, TurnId)>,
+}
+
+/// A decision to make.
+#[derive(Clone, Debug)]
+pub struct DecideApproval {
+    /// The request.
+    pub approval: ApprovalId,
+    /// The decision.
+    pub decision: Decision,
+    /// Who decides, by which surface.
+    pub decider: Decider,
+    /// The decider holds role operator or admin, or is the runtime: the approver list does not apply.
+    pub privileged: bool,
+    /// Now.
+    pub at: Timestamp,
+    /// For *always*: the grant to write, with the same transaction. It covers what the request offers.
+    pub grant: Option<NewGrant>,
+}
+
+/// What of a grant its giver chooses; the rest is the request's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewGrant {
+    /// A fresh id.
+    pub id: GrantId,
+    /// How far it holds.
+    pub scope: GrantScope,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// How a decision went.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DecideOutcome {
+    /// It stands.
+    Decided(Box<Approval>),
+    /// Somebody was faster; this is what stands.
+    AlreadyDecided(Box<Approval>),
+    /// The decider is not among the approvers; the request stays open.
+    NotAllowed,
+    /// There is no such request.
+    NotFound,
+}
+
+/// What accepting did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AcceptOutcome {
+    /// The envelope, new or found.
+    pub envelope: Envelope,
+    /// It had been accepted before.
+    pub duplicate: bool,
+    /// It was not taken: the conversation has too many waiting rows.
+    pub rejected: bool,
+}
+
+/// What a cancel found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CancelOutcome {
+    /// It had not begun; it is cancelled now.
+    Ended,
+    /// It runs; the mark is set.
+    Marked,
+    /// It had ended before.
+    AlreadyEnded,
+    /// There is no such turn.
+    NotFound,
+}
+
+/// How a send went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SendResult {
+    /// The platform has it.
+    Sent {
+        /// The platform's id of the message.
+        external_id: Option<String>,
+    },
+    /// It failed; try again then.
+    Retry {
+        /// Not before.
+        at: Timestamp,
+        /// Why.
+        cause: String,
+    },
+    /// It may have arrived.
+    Unknown {
+        /// Why.
+        cause: String,
+        /// Send the same again (policy `resend`), then; or hold it as a dead letter.
+        resend_at: Option<Timestamp>,
+    },
+    /// It can't be sent.
+    Dead {
+        /// Why.
+        cause: String,
+    },
+}
+
+/// The writer's answer; its variant follows the request's.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// To [`Write::Accept`].
+    Accepted(Box<AcceptOutcome>),
+    /// To [`Write::Claim`].
+    Claimed(ClaimOutcome),
+    /// To [`Write::Commit`].
+    Committed(CommitAck),
+    /// To [`Write::CancelTurn`].
+    Cancelled(CancelOutcome),
+    /// To [`Write::DecideApproval`].
+    Decided(DecideOutcome),
+    /// To [`Write::RevokeGrant`]: the grant as it stands; none if there is no such grant.
+    Revoked(Option<Box<Grant>>),
+    /// To [`Write::ClaimOutbox`].
+    Outbox(Vec<OutboxRow>),
+    /// To everything else.
+    Done,
+}
