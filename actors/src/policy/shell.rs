@@ -9,11 +9,13 @@
 //! The parse is the policy. It tells what is written, not what an approved program does by itself.
 
 mod closed;
+mod expand;
 mod finding;
 mod glob;
 mod places;
 mod plain;
 mod programs;
+mod redirects;
 mod scripts;
 mod simple;
 mod syntax;
