@@ -18,7 +18,7 @@ mod tests;
 
 pub use ctx::{ChildHandle, Ctx};
 pub use directory::{
-    Directory, Entry, ExitHook, ExitRecord, Intent, PlaceControl, PlaceOrder, Placeholder,
+    Cleaner, Directory, Entry, ExitHook, ExitRecord, Intent, PlaceControl, PlaceOrder, Placeholder,
 };
 pub use panics::{PanicReport, install as install_panic_hook};
 pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
