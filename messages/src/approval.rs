@@ -5,8 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::address::Message;
+use crate::delegation::AskedFor;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
 use crate::store::StoreError;
+
+/// The tool whose requests are questions: what stands in the call's place is the answer.
+pub const QUESTION_TOOL: &str = "ask_user";
 
 /// How dangerous a call is (DESIGN.md, section 4.6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -86,6 +90,17 @@ pub enum Decision {
 }
 
 impl Approval {
+    /// Whether it is a question, which is answered, and not a call, which is approved.
+    pub fn is_question(&self) -> bool {
+        self.tool == QUESTION_TOOL
+    }
+
+    /// Whether people of a conversation may see it: it is asked there, or for a turn that runs there.
+    pub fn concerns(&self, conversation: ConversationId) -> bool {
+        self.conversation_id == conversation
+            || self.asked_for.as_ref().is_some_and(|parent| parent.root == conversation)
+    }
+
     /// What became of it, as people read it: a state says *denied* also of a call that was answered in its
     /// place, and *approved* also of one that may run from now on.
     pub fn verdict(&self) -> &'static str {
@@ -196,6 +211,9 @@ pub struct Approval {
     pub turn: TurnId,
     /// Its conversation.
     pub conversation_id: ConversationId,
+    /// For whom, if the turn was handed on by another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_for: Option<AskedFor>,
     /// The channel the turn came by.
     pub channel: ChannelId,
     /// The call.

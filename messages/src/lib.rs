@@ -9,6 +9,7 @@ pub mod caller;
 pub mod channel;
 pub mod chat;
 pub mod child;
+pub mod delegation;
 pub mod envelope;
 pub mod event;
 pub mod exit;

@@ -2,6 +2,7 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+mod delegation;
 mod hooks;
 mod loops;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
 
+pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
 mod mcp;
@@ -420,6 +422,10 @@ pub struct RiskProfile {
     pub allowed_commands: Option<Vec<String>>,
     /// Paths no tool may touch, beside our own configuration and data.
     pub forbidden_paths: Vec<PathBuf>,
+    /// Paths of the workspace that tools may read and not write.
+    pub read_only_paths: Vec<PathBuf>,
+    /// Paths of the workspace that tools may write and not read.
+    pub write_only_paths: Vec<PathBuf>,
     /// High-risk calls are blocked instead of asked about.
     pub block_high_risk: bool,
     /// Most successful calls of a tool by one sender, by the tool's name. None: no limit.
@@ -499,6 +505,8 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// How far turns may hand work on to children.
+    pub delegation: DelegationSettings,
     /// When a turn that gets nowhere is told so, held up and ended.
     pub loop_detection: LoopDetection,
 }
@@ -516,6 +524,7 @@ impl Default for RuntimeProfile {
             strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            delegation: DelegationSettings::default(),
             loop_detection: LoopDetection::default(),
         }
     }

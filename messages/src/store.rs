@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::address::Message;
 use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::{ChatMessage, Usage};
+use crate::delegation::NewChild;
 use crate::envelope::{Envelope, Inbound, ReplyAddress};
 use crate::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, MessageId,
@@ -220,6 +221,8 @@ pub struct Accept {
     pub conversation_id: ConversationId,
     /// At most so many waiting rows a conversation.
     pub queue_limit: u32,
+    /// It is handed on by another turn.
+    pub child: Option<Box<NewChild>>,
     /// Now.
     pub at: Timestamp,
 }
@@ -311,6 +314,8 @@ pub struct CommitAck {
     pub outbox: Vec<(OutboxId, ChannelId)>,
     /// With a turn's end: the conversation has no other open row now. What comes later brings a hint.
     pub nothing_waits: bool,
+    /// With a cancelled turn's end: tasks it had begun, which are to stop with it.
+    pub stops: Vec<(ConversationId, TurnId)>,
 }
 
 /// A decision to make.
@@ -542,6 +547,13 @@ pub enum Read {
         /// At most so many.
         limit: u32,
     },
+    /// Background tasks of a conversation, newest first.
+    Tasks {
+        /// The conversation above all parents.
+        root: ConversationId,
+        /// At most so many.
+        limit: u32,
+    },
     /// A conversation's history by channel and platform id, oldest first: the newest `limit`.
     Messages {
         /// The channel.
@@ -551,7 +563,7 @@ pub enum Read {
         /// At most so many.
         limit: u32,
     },
-    /// Conversations with an open row.
+    /// Conversations with an open row that is a session's to run.
     OpenConversations,
     /// Whether a conversation has an open row.
     HasOpen(ConversationId),

@@ -67,6 +67,16 @@ pub mod text {
     /// What stands before the complaint about unreadable arguments.
     pub const INVALID_ARGUMENTS_PREFIX: &str =
         "the call was not run, its arguments are not valid: ";
+    /// Why a question is shown.
+    pub const QUESTION_REASON: &str = "the agent asks you a question; your answer is its result";
+    /// There is nobody who could answer a question.
+    pub const QUESTION_NOBODY: &str = "nobody was asked: there is no way to ask a person there. Go on without an answer, or end with \
+         your question";
+    /// Nobody answered a question.
+    pub const QUESTION_NO_ANSWER: &str =
+        "nobody answered the question in time. Go on without an answer, or end with your question";
+    /// The person does not want to answer.
+    pub const QUESTION_DECLINED: &str = "the person declined to answer";
     /// How a model without native tool calls asks for tools. The list of tools follows.
     pub const TEXT_CALLS: &str = "To use a tool, write a line of exactly this form, with the tool's name and its arguments as one \
          JSON object:\n\

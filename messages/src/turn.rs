@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::Message;
 use crate::approval::Decided;
 use crate::chat::Usage;
+use crate::delegation::{ChildOf, TaskState};
 use crate::envelope::{ReplyAddress, TurnOrigin};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
 use crate::model::ModelReport;
@@ -178,6 +179,12 @@ pub struct TurnRecord {
     pub channel: ChannelId,
     /// Where it comes from.
     pub origin: TurnOrigin,
+    /// The turn that handed it on, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<ChildOf>>,
+    /// Where it stands as a task, if it is one (T24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskState>,
     /// Where it stands.
     pub state: TurnState,
     /// How it ended; null until then.

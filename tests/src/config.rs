@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What a test changes about the default configuration: extra lines a section. `{dir}` in a line is the
-/// test's folder.
+/// test's folder, `{model}` the mock model's address.
 ///
 /// The default: agent `home` at level `full` with provider `main` (the mock), channels `webhook.ci`, `cli`
 /// and `ws`, durability `process`, conversations that leave memory after one idle second.
@@ -112,7 +112,7 @@ impl Config {
         section("channels.webhook.ci", &[], &self.webhook);
         text.push('\n');
         text.push_str(&self.extra);
-        text.replace("{dir}", &dir.to_string())
+        text.replace("{dir}", &dir.to_string()).replace("{model}", model)
     }
 }
 

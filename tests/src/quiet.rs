@@ -3,7 +3,7 @@
 use rookery_messages::tree::{ActorStatus, TreeNode, TreeSnapshot};
 
 /// Kinds that live only while a turn runs.
-pub(crate) const OF_A_TURN: [&str; 5] = ["turn", "model", "batch", "tool", "approval"];
+pub(crate) const OF_A_TURN: [&str; 6] = ["turn", "model", "batch", "tool", "delegate", "approval"];
 
 /// Every node of the tree, parents first.
 pub fn nodes(snapshot: &TreeSnapshot) -> Vec<&TreeNode> {

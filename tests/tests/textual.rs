@@ -215,6 +215,24 @@ async fn with_strict_parsing_or_without_tools_protocol_text_is_text() {
     }
 }
 
+// V-D23
+#[tokio::test]
+async fn each_provider_of_a_chain_is_asked_in_its_own_mode() {
+    let config = Config::new()
+        .provider("max_attempts = 1")
+        .provider("fallback = [\"plain\"]")
+        .extra("[providers.plain]\nkind = \"openai\"\nbase_url = \"{model}\"\nmodel = \"plain\"\ntool_mode = \"text\"");
+    let world = World::start(program!(), config).await;
+    world.model.script("go", [Reply::error(500, "down"), Reply::text("done")]);
+    assert_eq!(world.api.say("c", "go").await.text(), "done");
+    let [native, plain] = &world.model.requests()[..] else { panic!("two requests") };
+    let offers = |request: &Value| request.get("tools").is_some_and(|tools| !tools.is_null());
+    assert_eq!((native["model"].as_str(), plain["model"].as_str()), (Some("mock"), Some("plain")));
+    assert!(offers(native) && !system(native).contains(text::TEXT_CALLS), "{native}");
+    assert!(!offers(plain) && system(plain).contains(text::TEXT_CALLS), "{plain}");
+    world.finish().await;
+}
+
 // V-D24
 #[tokio::test]
 async fn strict_parsing_over_native_and_text_providers_is_refused_before_anything_is_sent() {

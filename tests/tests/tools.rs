@@ -40,7 +40,7 @@ fn overlap(turn: &Turn) -> bool {
     turn.calls.windows(2).any(|pair| pair[1].started_at < pair[0].ended_at)
 }
 
-// V-I5, V-I4
+// V-I5, V-I4, T14, T16
 #[tokio::test]
 async fn parallel_calls_that_finish_out_of_order_are_recorded_in_the_models_order() {
     let world = world().await;
@@ -166,7 +166,7 @@ async fn one_failing_call_among_27_takes_no_other_with_it() {
     world.finish().await;
 }
 
-// V-I11, V-I14, A109
+// V-I11, V-I14, A109, T15
 #[tokio::test]
 async fn a_cancel_in_a_sequential_batch_leaves_one_result_a_call_and_starts_nothing_more() {
     let world = World::start(program!(), Config::new().runtime("parallel_tools = false")).await;
@@ -196,7 +196,7 @@ async fn a_cancel_in_a_sequential_batch_leaves_one_result_a_call_and_starts_noth
     world.finish().await;
 }
 
-// V-I12, V-I13, V-I16, I6
+// V-I12, V-I13, V-I16, I6, T13, T15
 #[tokio::test]
 async fn a_cancel_in_a_parallel_batch_keeps_the_finished_result_and_interrupts_the_other() {
     let world = world().await;
@@ -225,7 +225,7 @@ async fn a_cancel_in_a_parallel_batch_keeps_the_finished_result_and_interrupts_t
     world.finish().await;
 }
 
-// V-N6, V-I15
+// V-N6, V-I15, T18
 #[tokio::test]
 async fn every_call_that_began_is_reported_ended_exactly_once_however_it_ends() {
     let world = world().await;
@@ -349,7 +349,7 @@ async fn the_same_read_in_a_later_response_runs_again() {
     world.finish().await;
 }
 
-// V-J1, V-J2, V-J4, A136
+// V-J1, V-J2, V-J4, A136, T20
 #[tokio::test]
 async fn a_long_result_is_cut_visibly_between_its_head_and_tail_and_never_inside_a_character() {
     let config = Config::new().runtime("max_tool_result_chars = 3000");

@@ -136,6 +136,7 @@ async fn accept(
         turn: TurnId(world.ids.next()),
         conversation_id: ConversationId(world.ids.next()),
         queue_limit: args.queue_limit,
+        child: None,
         at: world.now(),
     };
     let outcome = match args.store.accept(request).await {

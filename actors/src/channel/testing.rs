@@ -233,6 +233,7 @@ impl Base {
             asked_at: now,
             expires_at: now + Duration::from_secs(600),
             approvers: vec![claim.sender.clone()],
+            asked_for: None,
             summary: "path=a.txt".to_owned(),
             offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
             batch: None,

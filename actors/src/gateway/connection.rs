@@ -348,12 +348,13 @@ impl ConnectionState {
     fn cancel(&mut self, ctx: &mut Ctx<Connection>, turn: TurnId) {
         let (shared, terms) = (Arc::clone(&self.shared), Arc::clone(&self.terms));
         let known = self.turns.contains(&turn) || terms.is_operator();
+        let conversation = self.conversation;
         if known {
             // At once, whatever the store and everybody else is busy with (R19).
             stop_running(&shared, turn);
         }
         ctx.task(async move {
-            let said = cancel_frames(&shared, &terms, turn, known).await;
+            let said = cancel_frames(&shared, &terms, conversation, turn, known).await;
             let frames = said.unwrap_or_else(|error| vec![frames::error(&error)]);
             Some(ConnectionMsg::Say(frames))
         });
@@ -374,7 +375,7 @@ impl ConnectionState {
                 let approval = approval
                     .filter(|a| {
                         terms.is_operator()
-                            || Some(a.conversation_id) == conversation
+                            || conversation.is_some_and(|here| a.concerns(here))
                             || terms.is_asked(a)
                     })
                     .ok_or_else(|| ApiError::not_found("approval"))?;
@@ -408,6 +409,7 @@ fn about(id: &str, mut frame: Value) -> Value {
 async fn cancel_frames(
     shared: &Shared,
     terms: &Terms,
+    conversation: Option<ConversationId>,
     turn: TurnId,
     known: bool,
 ) -> Result<Vec<Value>, ApiError> {
@@ -416,7 +418,9 @@ async fn cancel_frames(
         let record = shared.deps.store.turn(turn).await?.ok_or_else(unknown)?;
         let here = record.channel == terms.place.channel
             && record.conversation == terms.place.conversation;
-        if !here {
+        // What a turn of this conversation handed on is its people's to stop.
+        let below = record.parent.as_ref().is_some_and(|of| Some(of.root) == conversation);
+        if !here && !below {
             return Err(unknown());
         }
     }

@@ -90,7 +90,7 @@ pub(super) async fn take(
         }
     };
     let record = record.and_then(|record| view.turn(shared, record));
-    let approvals = pending(shared, |one| one.conversation_id == conversation).await?;
+    let approvals = pending(shared, |one| one.concerns(conversation)).await?;
     let (name, channel) = (place.conversation.clone(), place.channel.clone());
     let messages = shared.deps.store.messages(channel, name, MESSAGES).await?.unwrap_or_default();
     Ok(json!({

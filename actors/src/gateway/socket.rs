@@ -276,7 +276,7 @@ impl Writer {
     /// A request of another conversation that is asked here too; our own's come with its events.
     async fn pass_routed(&mut self, approval: &Approval) -> Result<(), Closed> {
         let own = self.opening.follower.as_ref().map(|follower| follower.conversation);
-        if own == Some(approval.conversation_id) || !self.terms.is_asked(approval) {
+        if own.is_some_and(|own| approval.concerns(own)) || !self.terms.is_asked(approval) {
             return Ok(());
         }
         self.send(frames::approval(approval, self.seq)).await
@@ -286,7 +286,7 @@ impl Writer {
         let own = self.opening.follower.as_ref().map(|follower| follower.conversation);
         let terms = Arc::clone(&self.terms);
         let shows = move |approval: &Approval| {
-            own == Some(approval.conversation_id) || terms.is_asked(approval)
+            own.is_some_and(|own| approval.concerns(own)) || terms.is_asked(approval)
         };
         match snapshot::pending(&self.shared, shows).await {
             Ok(pending) => {

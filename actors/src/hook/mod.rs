@@ -73,6 +73,11 @@ impl Hooks {
         Self(hooks.into_iter().collect())
     }
 
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|hook| hook.name())
+    }
+
     /// Whether anybody listens.
     pub fn listen_to(&self, event: HookEvent) -> bool {
         self.0.iter().any(|hook| hook.listens_to(event))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rookery_messages::address::Address;
 use rookery_messages::event::TurnEventKind;
+use rookery_messages::ids::ConversationId;
 use rookery_messages::observe::{Observation, ObserverMsg, TurnScope};
 
 use super::hub::EventHub;
@@ -49,16 +50,27 @@ pub struct TurnVoice {
     pub scope: TurnScope,
     hub: Arc<EventHub>,
     observer: ObserverHandle,
+    /// Where its people are, if that is another conversation.
+    asking_at: Option<ConversationId>,
 }
 
 impl TurnVoice {
     /// For one turn.
     pub fn new(scope: TurnScope, hub: Arc<EventHub>, observer: ObserverHandle) -> Self {
-        Self { scope, hub, observer }
+        Self { scope, hub, observer, asking_at: None }
+    }
+
+    /// Questions are put in that conversation, too: the turn was handed on by one there.
+    #[must_use]
+    pub fn asking_at(self, conversation: Option<ConversationId>) -> Self {
+        Self { asking_at: conversation, ..self }
     }
 
     /// Tells the clients.
     pub fn tell(&self, event: TurnEventKind) {
+        if let (Some(root), TurnEventKind::Approval { .. }) = (self.asking_at, &event) {
+            self.hub.publish(root, self.scope.turn, event.clone());
+        }
         self.hub.publish(self.scope.conversation_id, self.scope.turn, event);
     }
 

@@ -70,7 +70,7 @@ pub struct CallToJudge<'a> {
 pub struct Gate {
     profile: Arc<RiskProfile>,
     workspace: PathBuf,
-    forbidden: Arc<[PathBuf]>,
+    closed: ClosedPaths,
     network: Arc<NetworkSettings>,
     rules: Arc<NetworkRules>,
 }
@@ -84,15 +84,17 @@ impl Gate {
         forbidden: &[PathBuf],
     ) -> Self {
         let workspace = workspace.into();
-        let forbidden = forbidden.iter().chain(&profile.forbidden_paths).cloned().collect();
+        let closed = ClosedPaths::new(&profile, forbidden);
         let network = Arc::new(profile.network.clone());
         let rules = Arc::new(NetworkRules::new(&network));
-        Self { profile, workspace, forbidden, network, rules }
+        Self { profile, workspace, closed, network, rules }
     }
 
-    /// All closed paths: what a call's context must carry.
-    pub fn forbidden_paths(&self) -> Arc<[PathBuf]> {
-        Arc::clone(&self.forbidden)
+    /// The paths that are closed to a call with these effects: what its context must carry.
+    pub fn forbidden_paths(&self, effects: &CallEffects) -> Arc<[PathBuf]> {
+        let runs = effects.command.is_some();
+        // What a command reads and writes was judged word by word; its folder is only entered.
+        self.closed.to(!runs && !effects.reads.is_empty(), !runs && !effects.writes.is_empty())
     }
 
     /// Where its tools may connect to.
@@ -108,6 +110,11 @@ impl Gate {
     /// The agent's workspace.
     pub fn workspace(&self) -> &Path {
         &self.workspace
+    }
+
+    /// The same gate under another profile. What was closed stays closed.
+    pub fn under(&self, profile: RiskProfile) -> Self {
+        Self::new(Arc::new(profile), self.workspace.clone(), &self.closed.to(false, false))
     }
 
     /// Whether the lists admit a tool at all: the filter of what a model is shown (V-D1, V-D2).
@@ -132,9 +139,16 @@ impl Gate {
 
     fn judge(&self, call: &CallToJudge<'_>, risk: &mut Risk) -> Result<Access, String> {
         self.listed(call.tool)?;
-        let paths = PathGate::open(&self.workspace, &self.forbidden).map_err(|e| e.to_string())?;
-        for path in call.effects.reads.iter().chain(&call.effects.writes) {
-            match paths.resolve(path) {
+        let open = |closed: Arc<[PathBuf]>| {
+            PathGate::open(&self.workspace, &closed).map_err(|e| e.to_string())
+        };
+        let reading = open(self.closed.to(true, false))?;
+        let writing = open(self.closed.to(false, true))?;
+        let uses = [(&reading, &call.effects.reads), (&writing, &call.effects.writes)];
+        for (gate, path) in
+            uses.iter().flat_map(|(gate, paths)| paths.iter().map(move |p| (gate, p)))
+        {
+            match gate.resolve(path) {
                 // What the file system refuses, the tool reports: that is no rule's business.
                 Ok(_) => {}
                 Err(e) if e.is_policy() => return Err(e.to_string()),
@@ -145,7 +159,11 @@ impl Gate {
             self.rules.judge(address).map_err(|refusal| refusal.to_string())?;
         }
         let verdict = match &call.effects.command {
-            Some(command) => Some(self.judge_command(command, &call.effects.reads, &paths)?),
+            Some(command) => {
+                let always = open(self.closed.to(false, false))?;
+                let gates = [&always, &reading, &writing];
+                Some(self.judge_command(command, &call.effects.reads, gates)?)
+            }
             None => None,
         };
         if let Some(verdict) = &verdict {
@@ -226,6 +244,30 @@ impl Gate {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The paths that are closed to calls that read, that write, that do both.
+#[derive(Clone, Debug)]
+struct ClosedPaths([Arc<[PathBuf]>; 4]);
+
+impl ClosedPaths {
+    fn new(profile: &RiskProfile, own: &[PathBuf]) -> Self {
+        let list = |more: [&[PathBuf]; 2]| -> Arc<[PathBuf]> {
+            let always = own.iter().chain(&profile.forbidden_paths);
+            always.chain(more.into_iter().flatten()).cloned().collect()
+        };
+        let (readable, writable) = (&profile.read_only_paths, &profile.write_only_paths);
+        Self([
+            list([&[], &[]]),
+            list([&[], writable]),
+            list([readable, &[]]),
+            list([readable, writable]),
+        ])
+    }
+
+    fn to(&self, reads: bool, writes: bool) -> Arc<[PathBuf]> {
+        Arc::clone(&self.0[usize::from(reads) + 2 * usize::from(writes)])
     }
 }
 

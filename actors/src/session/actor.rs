@@ -10,18 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rookery_messages::address::Address;
+use rookery_messages::delegation::TaskState;
+use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId, TurnId};
+use rookery_messages::journal::{JournalEntry, JournalKind};
 use rookery_messages::observe::{Observation, TurnScope};
 use rookery_messages::session::{RouterMsg, SessionMsg};
-use rookery_messages::store::{Claim, ClaimOutcome};
-use rookery_messages::turn::{Outcome, TurnClaim, TurnMsg, TurnRecord};
+use rookery_messages::store::{Claim, ClaimOutcome, TurnCommit};
+use rookery_messages::turn::{Outcome, TurnClaim, TurnError, TurnFinish, TurnMsg, TurnRecord};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::observe::TurnVoice;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
-use crate::turn::{TurnActor, TurnArgs, TurnDeps};
+use crate::store::commit_patiently;
+use crate::turn::delegate::{granted, notice};
+use crate::turn::{AgentBundle, ChannelFacts, TurnActor, TurnArgs, TurnDeps};
 
 /// Pause before a failed claim is tried again.
 const CLAIM_PAUSE: Duration = Duration::from_secs(1);
@@ -57,6 +62,16 @@ pub struct Session {
     /// Marked as cancelled while its claim was under way, so that the claim may not say so.
     cancelled: Option<TurnId>,
     idle: (u64, Option<TaskKey>),
+}
+
+/// Why a claimed row does not run here.
+enum Unfit {
+    /// Agent or channel are not configured now.
+    Waits,
+    /// A call of another turn runs it.
+    NotOurs,
+    /// It is a task that can't go on.
+    Lost(String),
 }
 
 struct Running {
@@ -267,34 +282,35 @@ impl Session {
             return Ok(());
         }
         let record = &claim.record;
-        let (Some(bundle), Some(channel)) =
-            (self.deps.agents.get(&record.agent), self.deps.channels.get(&record.channel))
-        else {
-            // The configuration changed under an open row. It waits, visibly, until both are back; having
-            // been looked at is no attempt that crashed.
-            tracing::error!(
-                turn = %record.id, agent = %record.agent, channel = %record.channel,
-                "an open turn's agent or channel is not configured any more; it waits until both are back"
-            );
-            self.waits = true;
-            let store = self.deps.store.clone();
-            let (turn, conversation, fence) = (record.id, record.conversation_id, claim.fence);
-            ctx.task(async move {
-                if let Err(error) = store.release_turn(turn, conversation, fence).await {
-                    tracing::warn!(%turn, %error, "a turn that can't run now could not be given back");
-                }
-                tokio::time::sleep(UNCONFIGURED_PAUSE).await;
-                Some(SessionMsg::Retry)
-            });
-            return Ok(());
+        let (bundle, channel) = match self.runs_as(record) {
+            Ok(found) => found,
+            Err(Unfit::Lost(why)) => {
+                self.lose(ctx, &claim, why);
+                return Ok(());
+            }
+            Err(Unfit::Waits) => {
+                // The configuration changed under an open row. It waits, visibly, until both are back; having
+                // been looked at is no attempt that crashed.
+                tracing::error!(
+                    turn = %record.id, agent = %record.agent, channel = %record.channel,
+                    "an open turn's agent or channel is not configured any more; it waits until both are back"
+                );
+                self.give_back(ctx, &claim);
+                return Ok(());
+            }
+            Err(Unfit::NotOurs) => {
+                // Somebody wrote into the conversation of a turn that another one waits for.
+                self.give_back(ctx, &claim);
+                return Ok(());
+            }
         };
         let turn = record.id;
         let cancelled = self.cancelled.take() == Some(turn) || claim.cancel_requested;
         let nothing_waits: Arc<AtomicBool> = Arc::default();
         let args = TurnArgs {
             claim,
-            bundle: Arc::clone(bundle),
-            channel: channel.clone(),
+            bundle,
+            channel,
             deps: Arc::clone(&self.deps),
             nothing_waits: Arc::clone(&nothing_waits),
         };
@@ -321,6 +337,78 @@ impl Session {
         Ok(())
     }
 
+    /// The agent and channel a row runs with.
+    fn runs_as(&self, record: &TurnRecord) -> Result<(Arc<AgentBundle>, ChannelFacts), Unfit> {
+        if record.is_delegate() {
+            return Err(Unfit::NotOurs);
+        }
+        let agent = self.deps.agents.get(&record.agent);
+        let found = agent.zip(self.deps.channels.get(&record.channel));
+        match (found, &record.parent) {
+            (Some((agent, channel)), None) => Ok((Arc::clone(agent), channel.clone())),
+            (Some((agent, channel)), Some(of)) => match granted(agent, of, &self.deps) {
+                Ok(agent) => Ok((Arc::new(agent), channel.clone())),
+                Err(why) => Err(Unfit::Lost(why)),
+            },
+            // A person's message waits for its agent; a task is told of as lost.
+            (None, None) => Err(Unfit::Waits),
+            (None, Some(_)) => Err(Unfit::Lost(format!(
+                "its agent {} or channel {} is not configured any more",
+                record.agent, record.channel
+            ))),
+        }
+    }
+
+    /// The row can't run here now: it is left as it is, and looked at again later.
+    fn give_back(&mut self, ctx: &mut Ctx<SessionActor>, claim: &TurnClaim) {
+        self.waits = true;
+        let store = self.deps.store.clone();
+        let (turn, fence) = (claim.record.id, claim.fence);
+        let conversation = claim.record.conversation_id;
+        ctx.task(async move {
+            if let Err(error) = store.release_turn(turn, conversation, fence).await {
+                tracing::warn!(%turn, %error, "a turn that can't run now could not be given back");
+            }
+            tokio::time::sleep(UNCONFIGURED_PAUSE).await;
+            Some(SessionMsg::Retry)
+        });
+    }
+
+    /// A task that can't go on is lost, with its reason (T24).
+    fn lose(&mut self, ctx: &mut Ctx<SessionActor>, claim: &TurnClaim, why: String) {
+        let record = &claim.record;
+        tracing::warn!(task = %record.id, %why, "a background task is lost");
+        let mut commit =
+            TurnCommit::new(record.id, record.conversation_id, claim.fence, ctx.world().now());
+        let finish = TurnFinish {
+            outcome: Outcome::Failed,
+            reply: None,
+            error: Some(TurnError::new("lost", why.clone())),
+            usage: record.usage,
+        };
+        commit.entries.push(JournalEntry {
+            attempt: claim.fence.attempt,
+            seq: 1,
+            kind: JournalKind::Ended { finish: finish.clone() },
+        });
+        commit.finish = Some(finish);
+        let (store, hub) = (self.deps.store.clone(), Arc::clone(&self.deps.hub));
+        let (task, parent) = (record.id, record.parent.clone());
+        self.waits = true;
+        ctx.task(async move {
+            match commit_patiently(&store, commit).await {
+                Ok(_) => {
+                    if let Some(of) = parent {
+                        let text = notice(task, TaskState::Lost, &why);
+                        hub.publish(of.root, of.turn, TurnEventKind::Notice { text });
+                    }
+                }
+                Err(error) => tracing::warn!(%task, %error, "a lost task's end was not written"),
+            }
+            Some(SessionMsg::Retry)
+        });
+    }
+
     /// The store failed a turn after its last attempt: its record, notice and dead letter are durable.
     fn given_up(&self, record: &TurnRecord) {
         let scope = TurnScope {
@@ -330,7 +418,7 @@ impl Session {
             agent: record.agent.clone(),
         };
         let voice = TurnVoice::new(scope, Arc::clone(&self.deps.hub), self.deps.observer.clone());
-        voice.tell(rookery_messages::event::TurnEventKind::Ended {
+        voice.tell(TurnEventKind::Ended {
             outcome: Outcome::Failed,
             reply: None,
             usage: record.usage,

@@ -110,6 +110,8 @@ impl Supervised for RouterActor {
                 state.idle_checked(ctx, conversation, matches!(open, Ok(false)));
             }
             RouterMsg::ApprovalHint { conversation, turn, approval } => {
+                // No session runs a turn that another one waits for.
+                state.deps.nested.hint(conversation, approval);
                 state.pass_on(conversation, SessionMsg::ApprovalHint { turn, approval });
             }
             RouterMsg::Steer { conversation, text } => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::stream;
 use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
-use rookery_messages::address::Address;
+use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::approval::{Approval, Decider, Decision};
 use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
@@ -45,9 +45,11 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
+use crate::turn::delegate::Nested;
 use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
 mod consent;
+mod delegating;
 mod doubles;
 mod engine;
 mod limits;
@@ -215,6 +217,8 @@ impl Rig {
             observer: ObserverHandle::new(observer.address.clone()),
             redactor: Arc::new(Redactor::new([])),
             agents: HashMap::from([(AgentName::new("home"), Arc::new(bundle))]),
+            router: Address::new(AddressCell::new()),
+            nested: Nested::default(),
             channels,
             approval_timeout,
             history_chars: 100_000,
@@ -299,6 +303,7 @@ impl Rig {
             turn: TurnId(fresh()),
             conversation_id: self.conversation,
             queue_limit: 20,
+            child: None,
             at: self.spawner.world().now(),
         };
         // The router's sweep may find the row before the hint does: follow first.

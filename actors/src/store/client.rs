@@ -314,6 +314,15 @@ impl StoreClient {
         answer!(self.read(read).await?, Found::Turns)
     }
 
+    /// Background tasks of a conversation, newest first.
+    pub async fn tasks(
+        &self,
+        root: ConversationId,
+        limit: u32,
+    ) -> Result<Vec<TurnRecord>, StoreError> {
+        answer!(self.read(Read::Tasks { root, limit }).await?, Found::Turns)
+    }
+
     /// A conversation's newest messages, oldest first; `None` if there is no such conversation.
     pub async fn messages(
         &self,

@@ -34,6 +34,7 @@ use crate::policy::rate::{RatePermit, SenderRates};
 use crate::policy::redact::Redactor;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised};
 use crate::store::{StoreClient, commit_patiently};
+use crate::turn::delegate::{DELEGATE, DelegateActor, DelegateArgs, Delegator};
 
 /// See the module's documentation.
 pub struct BatchActor;
@@ -54,6 +55,8 @@ pub struct BatchArgs {
     pub slots: Vec<PlannedCall>,
     /// Runnable calls run at once, or one after the other (T14).
     pub parallel: bool,
+    /// What runs calls that wait for a child turn; none: there is no turn that could wait.
+    pub delegator: Option<Arc<Delegator>>,
     /// Longest result that enters the history.
     pub max_result_chars: usize,
     /// The store.
@@ -142,6 +145,7 @@ impl Supervised for BatchActor {
             conversation_id: args.conversation_id,
             fence: args.fence,
             parallel: args.parallel,
+            delegator: args.delegator,
             max_result_chars: args.max_result_chars,
             store: args.store,
             voice: args.voice,
@@ -397,11 +401,21 @@ impl Batch {
         let segment = format!("tool/{}", self.slots[slot].call.id);
         let name = self.slots[slot].tool.clone();
         let spec = SpawnSpec::new(segment).mailbox(4).grace(grace * 2);
-        let args = ToolArgs { slot, name, call, report };
-        match ctx.spawn::<ToolActor>(spec, args).await {
+        let delegator = self.args.delegator.as_ref().filter(|_| name == DELEGATE);
+        let started = match delegator.map(Arc::clone) {
+            Some(delegator) => {
+                let args = DelegateArgs { slot, call, delegator, report };
+                ctx.spawn::<DelegateActor>(spec, args).await.map(|child| child.handle.id)
+            }
+            None => {
+                let args = ToolArgs { slot, name, call, report };
+                ctx.spawn::<ToolActor>(spec, args).await.map(|child| child.handle.id)
+            }
+        };
+        match started {
             Ok(child) => {
                 self.slots[slot].ran = true;
-                self.by_child.insert(child.handle.id, slot);
+                self.by_child.insert(child, slot);
             }
             Err(error) => {
                 let outcome = SlotOutcome::unrun(CallState::Failed, format!("error: {error}"));

@@ -4,6 +4,7 @@ use rookery_messages::approval::{
     Approval, ApprovalRoute, ApprovalState, BatchPlace, GrantOffer, Risk,
 };
 use rookery_messages::chat::ToolCall;
+use rookery_messages::delegation::AskedFor;
 use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::ids::{ApprovalId, ChannelId, OutboxId};
 use rookery_messages::store::{NewOutbox, OutboxPayload};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::bundle::AskedAt;
 use super::prepare::Judge;
+use super::question;
 use crate::policy::cover::Cover;
 use crate::policy::display::{visible, visible_lines};
 
@@ -43,6 +45,7 @@ impl Judge {
             id: ApprovalId(self.world.ids.next()),
             turn: self.turn,
             conversation_id: self.conversation_id,
+            asked_for: self.child_of.as_ref().map(AskedFor::from),
             channel: self.channel_id.clone(),
             call: call.id,
             tool: name.to_owned(),
@@ -88,7 +91,7 @@ impl Judge {
     }
 
     /// The channel's people, if it has some, and they can be reached there.
-    fn routed(&self, channel: &ChannelId) -> Option<ApprovalRoute> {
+    pub(super) fn routed(&self, channel: &ChannelId) -> Option<ApprovalRoute> {
         let facts = self.deps.channels.get(channel)?;
         let posted = facts.posts_replies;
         let approvers = facts.approvers.clone().filter(|approvers| !approvers.is_empty())?;
@@ -102,6 +105,9 @@ impl Judge {
 
 /// What a routed request's channel is told: the request, and how to answer.
 pub(super) fn posted(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
+    if request.is_question() {
+        return note(request, id, question::posted(request));
+    }
     let arguments = serde_json::to_string_pretty(&request.arguments).unwrap_or_default();
     let always = match &request.offer {
         Some(offer) => format!("/always {}   ({})\n", request.id, visible(&offer.pattern)),

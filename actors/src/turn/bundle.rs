@@ -8,10 +8,12 @@ use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
+use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{ReceiptSettings, RuntimeProfile};
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
+use super::delegate::Nested;
 use super::narrowing::Narrowing;
 use crate::hook::Hooks;
 use crate::model::ProfileRef;
@@ -111,6 +113,10 @@ pub struct TurnDeps {
     pub redactor: Arc<Redactor>,
     /// Agents by name.
     pub agents: HashMap<AgentName, Arc<AgentBundle>>,
+    /// Tasks begin, and are stopped, by a hint to it.
+    pub router: Address<RouterMsg>,
+    /// Turns that run below another's call.
+    pub nested: Nested,
     /// Channels by id.
     pub channels: HashMap<ChannelId, ChannelFacts>,
     /// A request becomes *no answer* after this.

@@ -3,10 +3,12 @@
 mod actor;
 mod asking;
 mod bundle;
+pub mod delegate;
 pub mod loops;
 pub mod machine;
 mod narrowing;
 mod prepare;
+mod question;
 pub mod recover;
 mod relay;
 mod tools;

@@ -6,12 +6,25 @@ use std::collections::BTreeSet;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Narrowing {
     tools: Option<BTreeSet<String>>,
+    /// Handed over by name: nothing has to be searched for first.
+    handed: bool,
 }
 
 impl Narrowing {
     /// Only these tools. None at all is a narrowing, too.
     pub fn to<S: Into<String>>(tools: impl IntoIterator<Item = S>) -> Self {
-        Self { tools: Some(tools.into_iter().map(Into::into).collect()) }
+        Self { tools: Some(tools.into_iter().map(Into::into).collect()), handed: false }
+    }
+
+    /// Exactly these tools, handed over: those that are announced by name only are live at once, and are
+    /// announced no more (V-D20).
+    pub fn handed<S: Into<String>>(tools: impl IntoIterator<Item = S>) -> Self {
+        Self { handed: true, ..Self::to(tools) }
+    }
+
+    /// Whether a tool was handed over.
+    pub fn hands(&self, tool: &str) -> bool {
+        self.handed && self.admits(tool)
     }
 
     /// Whether a tool, by its resolved name, is left.
@@ -25,7 +38,7 @@ impl Narrowing {
             (None, tools) | (tools, None) => tools.clone(),
             (Some(one), Some(two)) => Some(one.intersection(two).cloned().collect()),
         };
-        Self { tools }
+        Self { tools, handed: self.handed || other.handed }
     }
 }
 

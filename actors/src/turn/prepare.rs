@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rookery_messages::approval::{Approval, ApprovalState, Grant};
+use rookery_messages::approval::{Approval, ApprovalState, Grant, GrantScope, QUESTION_TOOL};
 use rookery_messages::chat::{Arguments, ToolCall};
+use rookery_messages::delegation::ChildOf;
 use rookery_messages::ids::{ChannelId, ConversationId, GrantId, TurnId};
 use rookery_messages::model::FinishReason;
 use rookery_messages::observe::Observation;
@@ -57,6 +58,8 @@ pub struct Judge {
     pub channel_id: ChannelId,
     /// Its sender.
     pub sender: String,
+    /// Its place, if another turn handed it on.
+    pub child_of: Option<ChildOf>,
     /// Requests of former attempts: decisions already made stand, for the same arguments.
     pub approvals: Vec<Approval>,
     /// Grants that let calls of the response in work run.
@@ -183,6 +186,7 @@ impl Judge {
         }
         self.tell_gate(name, &decision.decision);
         match decision.decision {
+            Access::Allowed(_) if name == QUESTION_TOOL => self.question(call, arguments, hash),
             Access::Allowed(authority) => Verdict::Run(authority),
             Access::Blocked(reason) => Verdict::Filled(SlotOutcome::unrun(
                 CallState::Blocked,
@@ -231,6 +235,10 @@ impl Judge {
         let (name, key, now) = (name.to_owned(), key.to_owned(), self.world.now());
         let found =
             store.grant(self.conversation_id, agent, name, key, now).await.ok().flatten()?;
+        // A child's grants start empty: what its agent was granted elsewhere is not handed on (V-H18).
+        if self.child_of.is_some() && found.scope != GrantScope::Conversation {
+            return None;
+        }
         self.grants.lock().insert(found.id, found.clone());
         Some(found)
     }

@@ -113,9 +113,13 @@ impl TurnTools {
         for granted in bundle.mcp.tools() {
             let tool = granted.tool;
             let names = tool.names();
-            let live = !granted.deferred || activated.contains(tool.name()) || shown.always(names);
+            let handed = bundle.narrowing.hands(tool.name());
+            let live = !granted.deferred
+                || handed
+                || activated.contains(tool.name())
+                || shown.always(names);
             let admitted = bundle.admits(tool.name());
-            if !shown.shows(names) {
+            if !shown.shows(names) && !handed {
                 hidden.insert(tool.name().to_owned());
             } else if !live && admitted {
                 stubs.push(Stub { spec: Tool::spec(&*tool) });

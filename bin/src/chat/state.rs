@@ -406,6 +406,13 @@ impl Chat {
     /// Asks about the first request, if there is one.
     fn ask(&mut self, steps: &mut Vec<Step>) {
         let Some(approval) = self.approvals.front().cloned() else { return };
+        if approval.is_question() {
+            // A text is the answer; none declines.
+            self.asking = Asking::Replacement;
+            let text = self.view.question(&approval) + &self.view.prompt("your answer: ");
+            steps.push(self.show(text));
+            return;
+        }
         self.asking = Asking::Answer;
         let text = self.view.approval(&approval);
         steps.push(self.show(text));

@@ -104,7 +104,7 @@ fn the_prompt_shows_the_arguments_whole_and_obeys_nothing_in_them() {
     );
 }
 
-// V-H7
+// V-H7, T10
 #[test]
 fn answers_become_decisions_and_all_else_is_no() {
     for (text, decision) in [
@@ -230,6 +230,23 @@ fn a_replacement_is_asked_for_and_an_empty_one_is_a_refusal() {
     let mut chat = asked();
     chat.input(&line("r"));
     assert_eq!(decisions(&chat.input(&line(" "))), [("deny", None)]);
+}
+
+#[test]
+fn a_question_shows_its_choices_and_what_is_typed_is_the_answer() {
+    let put = || {
+        let mut chat = chat(Mode::Interactive, true);
+        chat.input(&line("go"));
+        let arguments = json!({ "question": "Which\u{1b}one?", "choices": ["red", "blue"] });
+        let steps = chat.frame(changed(ASK, json!({ "tool": "ask_user", "arguments": arguments })));
+        (chat, shown(&steps))
+    };
+    let (mut chat, text) = put();
+    assert!(text.ends_with("  - red\n  - blue\nyour answer: "), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert_eq!(decisions(&chat.input(&line("no, blue"))), [("replace", Some("no, blue"))]);
+    let (mut chat, _) = put();
+    assert_eq!(decisions(&chat.input(&line(""))), [("deny", None)]);
 }
 
 #[test]

@@ -94,6 +94,19 @@ impl View {
         }
     }
 
+    /// A question, and what it offers.
+    pub(super) fn question(&mut self, question: &Approval) -> String {
+        let start = self.fresh_line();
+        let asked = question.arguments["question"].as_str().unwrap_or_default();
+        let choices = question.arguments["choices"].as_array().into_iter().flatten();
+        let choices: String = choices
+            .filter_map(|choice| choice.as_str())
+            .map(|choice| format!("  - {}\n", strict(choice)))
+            .collect();
+        let text = format!("{start}? {}\n{choices}", prose(asked));
+        self.put(&text)
+    }
+
     /// The request and the question.
     pub(super) fn approval(&mut self, approval: &Approval) -> String {
         let start = self.fresh_line();

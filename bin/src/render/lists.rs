@@ -46,12 +46,29 @@ pub fn turns(turns: &[TurnRecord]) -> String {
                 strict(turn.agent.as_str()),
                 time(turn.started_at),
                 turn.calls.len().to_string(),
+                parent(turn),
             ]
         })
         .collect();
-    let header =
-        ["TURN", "STATE", "OUTCOME", "CHANNEL", "CONVERSATION", "AGENT", "STARTED", "CALLS"];
+    let header = [
+        "TURN",
+        "STATE",
+        "OUTCOME",
+        "CHANNEL",
+        "CONVERSATION",
+        "AGENT",
+        "STARTED",
+        "CALLS",
+        "PARENT",
+    ];
     table(&header, &rows)
+}
+
+/// Whose child a turn is.
+fn parent(turn: &TurnRecord) -> String {
+    turn.parent
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |of| format!("{} of {}", of.mode.as_str(), of.turn))
 }
 
 /// One turn in full.
@@ -66,6 +83,8 @@ pub fn turn(turn: &TurnRecord) -> String {
         ("conversation", strict(&turn.conversation)),
         ("conversation id", turn.conversation_id.to_string()),
         ("origin", turn.origin.as_str().to_owned()),
+        ("parent", parent(turn)),
+        ("task", turn.task.map_or("-", |task| task.as_str()).to_owned()),
         ("attempts", turn.attempts.to_string()),
         ("started at", time(turn.started_at)),
         ("ended at", time(turn.ended_at)),
@@ -108,6 +127,10 @@ pub fn approvals(approvals: &[Approval]) -> String {
             ("risk", one.risk.as_str().to_owned()),
             ("reason", strict(&one.reason)),
             ("turn", one.turn.to_string()),
+            (
+                "for turn",
+                one.asked_for.as_ref().map_or_else(|| "-".to_owned(), |of| of.turn.to_string()),
+            ),
             ("asked at", rfc3339_millis(one.asked_at)),
             ("expires at", rfc3339_millis(one.expires_at)),
             ("approvers", strict(&approvers(one))),

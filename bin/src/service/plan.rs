@@ -27,6 +27,7 @@ use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
+use rookery_actors::turn::delegate::{self, Nested};
 use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
 use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
@@ -125,6 +126,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             Ok((AgentName::new(name), Arc::new(bundle)))
         })
         .collect::<Result<HashMap<_, _>, String>>()?;
+    let router = Address::new(Arc::clone(&cells.router));
     let receipts: Arc<ReceiptKeys> = Arc::default();
     let deps = Arc::new(TurnDeps {
         store: store.clone(),
@@ -132,6 +134,8 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         observer: observer.clone(),
         redactor: Arc::clone(&redactor),
         agents,
+        router: router.clone(),
+        nested: Nested::default(),
         channels: channel_ids.iter().map(|id| (id.clone(), facts(&settings, id, &cells))).collect(),
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
         history_chars: history_chars(&settings),
@@ -141,7 +145,6 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         receipts: Arc::clone(&receipts),
         rates: Arc::default(),
     });
-    let router = Address::new(Arc::clone(&cells.router));
     let channels = channel_ids
         .iter()
         .map(|id| {
@@ -439,7 +442,7 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     Known {
         channels: channels.iter().map(|id| id.as_str().to_owned()).collect(),
         providers: settings.providers.keys().cloned().collect(),
-        tools: tools.names().map(str::to_owned).collect::<BTreeSet<_>>(),
+        tools: tools.names().chain(delegate::NAMES).map(str::to_owned).collect::<BTreeSet<_>>(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The phases of a shutdown (DESIGN.md, section 8).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_actors::runtime::Directory;
+use rookery_actors::runtime::{Directory, Entry};
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::exit::StopReason;
 use rookery_supervisors::shutdown::Phase;
@@ -21,6 +22,8 @@ const TREE_LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 /// What a turn that a person has to decide about waits on.
 const WAITS_FOR_A_PERSON: &str = "waiting_approval";
+/// What stands in the path of a turn, once for each turn it runs below.
+const TURN: &str = "/turn/";
 
 pub(super) fn phases(running: Running) -> Vec<Phase> {
     let Running { directory, root, store, senders, world, drain, .. } = running;
@@ -43,12 +46,9 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
         let mut parked = 0;
         loop {
             let turns = d.of_kind("turn");
-            for turn in &turns {
-                // Nobody knows when the person answers: parked at once, asked again after the start.
-                if turn.waiting_on().as_deref() == Some(WAITS_FOR_A_PERSON) {
-                    turn.stop(StopReason::Shutdown);
-                    parked += 1;
-                }
+            for turn in parked_at_once(&d, &turns) {
+                turn.stop(StopReason::Shutdown);
+                parked += 1;
             }
             if turns.is_empty() {
                 return Ok(format!("{parked} parked for an approval"));
@@ -117,4 +117,25 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
 
 fn pause(directory: &Directory, kind: &str) -> usize {
     directory.of_kind(kind).iter().filter(|entry| entry.set_paused(true)).count()
+}
+
+/// The turns in which nothing happens before a person answers, and nobody knows when that is: parked at
+/// once, asked again after the start. A turn that waits for others below it is parked with them, if all of
+/// them wait and none of its tools runs.
+fn parked_at_once<'a>(directory: &Directory, turns: &'a [Arc<Entry>]) -> Vec<&'a Arc<Entry>> {
+    let tools = directory.of_kind("tool");
+    let outermost = turns.iter().filter(|turn| turn.path.matches(TURN).count() == 1);
+    outermost
+        .filter(|outer| {
+            let within = format!("{}/", outer.path);
+            let inside = |path: &str| path == outer.path || path.starts_with(&within);
+            let last = |turn: &Entry| {
+                let below = format!("{}/", turn.path);
+                !turns.iter().any(|other| other.path.starts_with(&below))
+            };
+            let waits = |turn: &Entry| turn.waiting_on().as_deref() == Some(WAITS_FOR_A_PERSON);
+            let mut ends = turns.iter().filter(|turn| inside(&turn.path) && last(turn));
+            ends.all(|turn| waits(turn)) && !tools.iter().any(|tool| inside(&tool.path))
+        })
+        .collect()
 }

@@ -170,6 +170,7 @@ impl Service {
                 fence: claim.fence,
                 slots,
                 parallel: true,
+                delegator: None,
                 max_result_chars: 50_000,
                 store,
                 voice,
@@ -244,6 +245,7 @@ impl Service {
             turn: TurnId(self.id()),
             conversation_id,
             queue_limit: 10,
+            child: None,
             at,
         };
         self.client.accept(accept).await.unwrap();

@@ -169,6 +169,7 @@ impl Rig {
             turn: TurnId(world.ids.next()),
             conversation_id: rookery_messages::ids::ConversationId(world.ids.next()),
             queue_limit: 20,
+            child: None,
             at: world.now(),
         };
         let accepted = self.base.store.accept(accept).await.unwrap();

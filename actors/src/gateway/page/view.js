@@ -83,6 +83,13 @@ export class Log {
     const former = this.approvals.get(frame.id)?.card;
     this.answers.delete(frame.turn);
     const card = node("div", "item card approval");
+    if (frame.tool === "ask_user") {
+      this.question(card, frame, decide);
+      if (former) former.replaceWith(card);
+      else this.append(card);
+      this.approvals.set(frame.id, { card, turn: frame.turn, pending: frame.state === "pending", decide });
+      return;
+    }
     const place = frame.batch ? `[${frame.batch.position} of ${frame.batch.of}] ` : "";
     card.append(node("strong", "", `${place}${visible(frame.tool)} asks (${frame.risk} risk)`));
     card.append(node("div", "", visible(frame.reason)), node("pre", "", visible(shown(frame.arguments))));
@@ -128,6 +135,25 @@ export class Log {
     for (const one of this.approvals.values()) {
       if (one.pending && one.batch === batch) one.decide({ decision });
     }
+  }
+
+  // A question: a choice, or what is typed, is the answer.
+  question(card, frame, decide) {
+    const asked = frame.arguments ?? {};
+    card.append(node("strong", "", visible(asked.question ?? "")));
+    if (frame.state !== "pending") {
+      card.append(node("div", "notice", frame.decision?.replacement ?? frame.state));
+      return;
+    }
+    const say = (text) => decide({ decision: "replace", replacement: text });
+    const answer = node("input");
+    answer.placeholder = "your answer";
+    answer.setAttribute("aria-label", "Your answer");
+    const buttons = node("div", "buttons");
+    for (const choice of asked.choices ?? []) buttons.append(button(visible(choice), () => say(choice)));
+    buttons.append(answer, button("answer", () => say(answer.value)));
+    buttons.append(button("decline", () => decide({ decision: "deny" })));
+    card.append(buttons);
   }
 
   // What the store says became of it, never what was pressed.

@@ -29,16 +29,17 @@ impl CommandVerdict {
 }
 
 impl Gate {
-    /// Judges a command. `bases` are the folders it starts in. An error blocks.
+    /// Judges a command by the gates of what it names, what it reads and what it writes. `bases` are the folders it
+    /// starts in. An error blocks.
     pub(super) fn judge_command(
         &self,
         command: &str,
         bases: &[String],
-        paths: &PathGate,
+        [always, paths, writing]: [&PathGate; 3],
     ) -> Result<CommandVerdict, String> {
         let bases: &[String] = if bases.is_empty() { &[String::new()] } else { bases };
         let allowed = self.profile.allowed_commands.as_deref();
-        let found = judge(command, Rules { paths, allowed, bases });
+        let found = judge(command, Rules { always, paths, writing, allowed, bases });
         let any = allowed.is_none_or(|list| list.iter().any(|name| name == "*"));
         let full = self.profile.level == AutonomyLevel::Full;
         if found.weight == Weight::Closed {

@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 use rookery_messages::approval::{Decider, GrantScope};
@@ -240,7 +241,54 @@ fn an_approval_answers_a_question_and_lifts_no_block() {
     assert_eq!(full.gate.evaluate(&call).decision, Access::Allowed(Authority::Policy));
 }
 
-// V-H1, A099
+// V-M19
+#[test]
+fn a_read_only_path_is_read_and_not_written_and_a_write_only_one_the_reverse() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ws = folder.path().join("ws");
+    for sub in ["vendor", "outbox"] {
+        fs::create_dir_all(ws.join(sub)).expect("a folder");
+        fs::write(ws.join(sub).join("f"), "text").expect("a file");
+    }
+    symlink(ws.join("vendor"), ws.join("link")).expect("a link");
+    let mut profile = self::profile(AutonomyLevel::Full);
+    profile.read_only_paths = vec!["vendor".into()];
+    profile.write_only_paths = vec!["outbox".into()];
+    let gate = Gate::new(Arc::new(profile), &ws, &[]);
+    let decide = |effects: CallEffects| short(&gate.evaluate(&Asked::call("t", &effects)).decision);
+    let reads = |path: &str| CallEffects { reads: vec![path.into()], ..CallEffects::read_only() };
+    let writes = |path: &str| CallEffects { writes: vec![path.into()], ..CallEffects::unknown() };
+    for (path, read, write) in [
+        ("vendor/f", "allowed", "blocked"),
+        ("vendor/new", "allowed", "blocked"),
+        ("link/f", "allowed", "blocked"),
+        ("outbox/f", "blocked", "allowed"),
+        ("notes", "allowed", "allowed"),
+    ] {
+        assert_eq!((decide(reads(path)), decide(writes(path))), (read, write), "{path}");
+    }
+    // The tool opens what it was given with the same rules.
+    let closed = |effects: &CallEffects| gate.forbidden_paths(effects).to_vec();
+    assert_eq!(closed(&writes("x")), [PathBuf::from("vendor")]);
+    assert_eq!(closed(&reads("x")), [PathBuf::from("outbox")]);
+    let mut asks = self::profile(AutonomyLevel::Supervised);
+    asks.read_only_paths = vec!["vendor".into()];
+    asks.write_only_paths = vec!["outbox".into()];
+    let gate = Gate::new(Arc::new(asks), &ws, &[]);
+    let decide = |text: &str| short(&gate.evaluate(&Asked::call("t", &command(text))).decision);
+    for (text, then) in [
+        ("cat vendor/f", "allowed"),
+        ("cat notes > vendor/f", "blocked"),
+        ("touch vendor/f", "blocked"),
+        ("rm -r .", "blocked"),
+        ("cat outbox/f", "blocked"),
+        ("ls > outbox/f", "asks"),
+    ] {
+        assert_eq!(decide(text), then, "{text}");
+    }
+}
+
+// V-H1, V-M20, A099
 #[test]
 fn paths_outside_and_forbidden_paths_block_at_every_level() {
     for level in LEVELS {
@@ -252,7 +300,7 @@ fn paths_outside_and_forbidden_paths_block_at_every_level() {
         profile.forbidden_paths = vec![ws.join("closed")];
         let own = folder.path().join("ws/own.db");
         let gate = Gate::new(Arc::new(profile), &ws, std::slice::from_ref(&own));
-        assert_eq!(gate.forbidden_paths().len(), 2);
+        assert_eq!(gate.forbidden_paths(&CallEffects::unknown()).len(), 2);
         let decide = |path: &str| {
             let reads = vec![path.to_owned()];
             let effects = CallEffects { reads, ..CallEffects::read_only() };

@@ -27,7 +27,7 @@ pub enum PathError {
         how: &'static str,
     },
     /// It is closed, although it may lie in the workspace.
-    #[error("path `{}` is closed to tools (`forbidden_paths`, or the service's own files)", visible(.path))]
+    #[error("path `{}` is closed to this call (`forbidden_paths`, `read_only_paths`, `write_only_paths`, or the service's own files)", visible(.path))]
     Forbidden {
         /// As written.
         path: String,

@@ -168,7 +168,7 @@ fn at_level_full_any_command_runs_but_for_closed_paths() {
         let takes_all = ["rm -rf /", "tar cf x", "grep -R foo .", "rg foo"];
         match (&*row[1], &access) {
             ("closed", Access::Blocked(reason)) => {
-                assert!(reason.contains("closed to tools"), "{}: {reason}", row[2]);
+                assert!(reason.contains("closed to"), "{}: {reason}", row[2]);
             }
             ("closed", _) => panic!("{}: {access:?}", row[2]),
             (_, Access::Allowed(_)) => {}

@@ -99,7 +99,7 @@ impl Walk<'_> {
                 return self.unclear("an argument of it is only known when it runs");
             }
             for path in super::closed::spellings(&argument.text) {
-                let gate = self.rules.paths;
+                let gate = self.rules.writing;
                 match places::look(gate, path, &self.scope.bases, Use::Write) {
                     Place::Inside => {}
                     Place::Closed(why) => self.note(Weight::Closed, || why),
@@ -256,12 +256,16 @@ impl Walk<'_> {
         if folders.is_empty() {
             folders.push(".");
         }
+        // What only reads may take a folder in which something can't be written.
+        let reads = table::entry(name).is_some_and(|entry| entry.class == Class::Low);
+        let gate = if reads { self.rules.paths } else { self.rules.writing };
         for folder in folders {
-            if places::holds_closed(self.rules.paths, folder, &self.scope.bases) {
+            if places::holds_closed(gate, folder, &self.scope.bases) {
                 self.note(Weight::Closed, || {
                     format!(
-                        "`{name}` would take all of `{}`, and a path in it is closed to tools \
-                         (`forbidden_paths`, or the service's own files); name what is needed",
+                        "`{name}` would take all of `{}`, and a path in it is closed to it \
+                         (`forbidden_paths`, `read_only_paths`, `write_only_paths`, or the service's own files); \
+                         name what is needed",
                         visible(folder)
                     )
                 });

@@ -21,8 +21,12 @@ const MAX_TEXTS: u32 = 6;
 /// What a command is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// The path gate of the agent's workspace.
+    /// The path gate of the agent's workspace, for paths of which it isn't known what becomes of them.
+    pub always: &'a PathGate,
+    /// For what is read.
     pub paths: &'a PathGate,
+    /// For what is written.
+    pub writing: &'a PathGate,
     /// The profile's `allowed_commands`.
     pub allowed: Option<&'a [String]>,
     /// The folders the command may start in, relative to the workspace; `""` is the workspace.
@@ -39,7 +43,7 @@ pub fn judge(command: &str, rules: Rules<'_>) -> Finding {
         assigned: HashMap::new(),
         texts: 0,
     };
-    if let Some(path) = closed::find(command, rules.bases, rules.paths) {
+    if let Some(path) = closed::find(command, rules.bases, rules.always) {
         walk.closed(path);
     }
     if command.trim().is_empty() {
@@ -97,7 +101,10 @@ impl Walk<'_> {
 
     /// A path that the command uses.
     pub(super) fn path(&mut self, written: &str, used: Use) {
-        let gate = self.rules.paths;
+        let gate = match used {
+            Use::Read => self.rules.paths,
+            Use::Write => self.rules.writing,
+        };
         match places::look(gate, written, &self.scope.bases, used) {
             Place::Inside => {}
             Place::Unclear(why) => self.note(Weight::Unclear, || why),

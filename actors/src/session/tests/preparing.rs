@@ -394,7 +394,8 @@ async fn what_policy_or_the_run_leaves_out_is_neither_offered_nor_run() {
             vec!["again", "fetch", "read", "share"],
         ),
     ] {
-        let runtime = RuntimeProfile::default();
+        let mut runtime = RuntimeProfile::default();
+        runtime.delegation.max_depth = 0;
         let rig = Rig::hooked(profile, runtime, Hooks::default(), narrowing).await;
         rig.script([asks(&[("ONCE", json!({})), ("read", json!({}))]), says("done")]);
         let (turn, mut events) = rig.accept("m1", "webhook.ci").await;

@@ -2,6 +2,7 @@
 
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::check_invariant;
+use rookery_messages::delegation::TaskState;
 use rookery_messages::envelope::{Inbound, ReplyAddress};
 use rookery_messages::ids::{ConversationId, MessageId, OutboxId, TurnId};
 use rookery_messages::journal::{JournalEntry, JournalKind};
@@ -223,27 +224,26 @@ fn exhaust(conn: &Connection, claim: &Claim, row: Row) -> Result<ClaimOutcome> {
         return Err(StoreError::Conflict("the turn has an outcome already".into()).into());
     }
     finish::withdraw(conn, record.id, claim.at)?;
-    // I4: each call gets its end. One that ran may have had its effect.
-    conn.prepare_cached(
-        "UPDATE calls SET ended_at = ?2, \
-         state = CASE state WHEN 'running' THEN 'unknown' ELSE 'interrupted' END \
-         WHERE turn_seq = ?1 AND state IN ('planned', 'waiting', 'running')",
-    )?
-    .execute(params![seq, codec::nanos(claim.at)])?;
+    finish::end_calls(conn, seq, claim.at)?;
     let ended = JournalKind::Ended { finish: end.clone() };
     let entry = JournalEntry { attempt: attempts.saturating_add(1), seq: 0, kind: ended };
     commit::add_entry(conn, seq, &entry, claim.at)?;
+    let text = match &record.task {
+        Some(_) => format!("the task {} is lost: it {cause}", record.id),
+        None => format!("your message could not be answered: it {cause}; send it again"),
+    };
     let notice = NewOutbox {
         id: OutboxId(record.id.0),
         channel: record.channel.clone(),
         address: reply_address,
-        payload: OutboxPayload::Notice {
-            turn: Some(record.id),
-            text: format!("your message could not be answered: it {cause}; send it again"),
-        },
+        payload: OutboxPayload::Notice { turn: Some(record.id), text },
     };
-    outbox::add(conn, &notice, claim.at)?;
-    outbox::add_dead_turn(conn, &notice, record.envelope, attempts, &cause, claim.at)?;
+    // Whoever delegated to it is told by the call that waits.
+    if !record.is_delegate() {
+        outbox::add(conn, &notice, claim.at)?;
+        outbox::add_dead_turn(conn, &notice, record.envelope, attempts, &cause, claim.at)?;
+    }
+    record.task = record.task.map(|_| TaskState::Lost);
     record.state = TurnState::Ended;
     record.outcome = Some(end.outcome);
     record.error = end.error;

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Approval, Grant};
+use rookery_messages::delegation::{AskedFor, ChildMode, ChildOf, TaskState};
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId,
 };
@@ -101,13 +102,19 @@ pub(super) fn word_option<T: DeserializeOwned>(
 /// The columns [`turn`] reads, with their tables.
 pub(super) const TURN_COLUMNS: &str = "t.seq, t.id, t.envelope_id, c.conversation, \
      t.conversation_id, c.agent, c.channel, t.origin, t.state, t.outcome, t.reply, t.error_code, \
-     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens \
+     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of \
      FROM turns t JOIN conversations c ON c.id = t.conversation_id";
 
 /// A turn without its calls, and its place.
 pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, TurnRecord)> {
     let code: Option<String> = row.get(11)?;
     let message: Option<String> = row.get(12)?;
+    let parent: Option<Box<ChildOf>> = json_option(row, 18)?;
+    let (state, outcome) = (word(row, 8)?, word_option(row, 9)?);
+    let task = parent
+        .as_ref()
+        .filter(|of| of.mode == ChildMode::Task)
+        .map(|_| TaskState::of(state, outcome, code.as_deref()));
     let record = TurnRecord {
         id: TurnId(id(row, 1)?),
         envelope: EnvelopeId(id(row, 2)?),
@@ -116,8 +123,10 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, TurnRecord)> {
         agent: AgentName(row.get(5)?),
         channel: ChannelId(row.get(6)?),
         origin: word(row, 7)?,
-        state: word(row, 8)?,
-        outcome: word_option(row, 9)?,
+        parent,
+        task,
+        state,
+        outcome,
         reply: row.get(10)?,
         error: code.map(|code| TurnError { code, message: message.unwrap_or_default() }),
         attempts: row.get(13)?,
@@ -162,7 +171,8 @@ pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
 /// The columns [`approval`] reads, with their table.
 pub(super) const APPROVAL_COLUMNS: &str = "id, turn_id, conversation_id, channel, call_id, tool, \
      arguments, arguments_hash, risk, reason, asked_at, expires_at, approvers, state, decision, \
-     decided_by, decided_at, summary, offer, batch, route FROM approvals";
+     decided_by, decided_at, summary, offer, batch, route, \
+     (SELECT t.child_of FROM turns t WHERE t.id = approvals.turn_id) FROM approvals";
 
 /// An approval.
 pub(super) fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
@@ -188,6 +198,7 @@ pub(super) fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
         offer: json_option(row, 18)?,
         batch: json_option(row, 19)?,
         route: json_option(row, 20)?,
+        asked_for: json_option::<ChildOf>(row, 21)?.as_ref().map(AskedFor::from),
     })
 }
 

@@ -14,7 +14,7 @@ use rookery_messages::{chat::Usage, turn::Outcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Result;
-use super::{codec, finish, outbox, records};
+use super::{children, codec, finish, outbox, records};
 
 /// What a commit has to know of its turn.
 struct Current {
@@ -28,6 +28,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     let mut ack = CommitAck {
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
         nothing_waits: false,
+        stops: Vec::new(),
     };
     let nothing_waits = || -> Result<bool> {
         Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
@@ -72,6 +73,9 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         && !finish::end(conn, current.seq, end, commit.at)?
     {
         return Err(StoreError::Stale.into());
+    }
+    if commit.finish.as_ref().is_some_and(children::takes_tasks_along) {
+        ack.stops = children::cancel_tasks(conn, commit.turn, commit.at)?;
     }
     for row in &commit.outbox {
         check_address(conn, commit, row, current.seq)?;

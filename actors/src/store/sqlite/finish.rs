@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use serde_json::json;
 
 use super::error::Result;
-use super::{codec, records};
+use super::{children, codec, records};
 
 /// Writes the end of the turn at `seq`, if it has none; tells whether it had none.
 pub(super) fn end(conn: &Connection, seq: i64, finish: &TurnFinish, at: Timestamp) -> Result<bool> {
@@ -34,7 +34,19 @@ pub(super) fn end(conn: &Connection, seq: i64, finish: &TurnFinish, at: Timestam
     }
     conn.prepare_cached("UPDATE inbox SET outcome = ?2 WHERE seq = ?1")?
         .execute(params![seq, finish.outcome.as_str()])?;
+    children::end_delegates(conn, seq, at)?;
     Ok(true)
+}
+
+/// Gives each call that has none its end (I4). One that ran may have had its effect.
+pub(super) fn end_calls(conn: &Connection, seq: i64, at: Timestamp) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE calls SET ended_at = ?2, \
+         state = CASE state WHEN 'running' THEN 'unknown' ELSE 'interrupted' END \
+         WHERE turn_seq = ?1 AND state IN ('planned', 'waiting', 'running')",
+    )?
+    .execute(params![seq, codec::nanos(at)])?;
+    Ok(())
 }
 
 /// Withdraws what the turn still asks; each withdrawal stands in the audit.

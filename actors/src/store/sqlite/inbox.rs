@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use super::error::Result;
-use super::{codec, finish, outbox, records};
+use super::{children, codec, finish, outbox, records};
 
 /// Takes a message in, once: the platform's id is the key (R3, I2).
 pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome> {
@@ -49,6 +49,9 @@ pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome
         serde_json::to_string(&inbound.reply_address())?,
         TurnState::Queued.as_str(),
     ])?;
+    if let Some(child) = &accept.child {
+        children::place(conn, seq, child)?;
+    }
     // The row is kept also when the queue is full: the ledger adds up, and a redelivery is recognised.
     let rejected = waiting >= i64::from(accept.queue_limit);
     if rejected {

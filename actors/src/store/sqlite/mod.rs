@@ -4,6 +4,7 @@
 //! indexed rows, whatever the size of the tables.
 
 mod approvals;
+mod children;
 mod claim;
 mod codec;
 mod commit;

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
 use super::error::Result;
-use super::{approvals, claim, grants, outbox};
+use super::{approvals, children, claim, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -24,12 +24,14 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::Turns { conversation, channel, state, limit } => {
             Found::Turns(turns(conn, conversation.as_deref(), channel.as_ref(), *state, *limit)?)
         }
+        Read::Tasks { root, limit } => Found::Turns(children::tasks(conn, *root, *limit)?),
         Read::Messages { channel, conversation, limit } => {
             Found::Messages(messages(conn, channel, conversation, *limit)?)
         }
         Read::OpenConversations => Found::OpenConversations(rows(
             conn,
-            "SELECT conversation_id FROM turns WHERE outcome IS NULL \
+            "SELECT conversation_id FROM turns \
+             WHERE outcome IS NULL AND (parent_id IS NULL OR task_of IS NOT NULL) \
              GROUP BY conversation_id ORDER BY min(seq)",
             [],
             |row| Ok(ConversationId(codec::id(row, 0)?)),

@@ -11,7 +11,11 @@ use super::error::{Fault, file_error};
 use super::lock::beside;
 
 /// Step `n` makes version `n + 1` of version `n`. A released step is never edited.
-pub(super) const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("schema_2.sql")];
+pub(super) const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_children.sql"),
+];
 
 /// The version after all `steps`.
 fn version_after(steps: &[&str]) -> u32 {

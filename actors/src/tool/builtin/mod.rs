@@ -1,6 +1,7 @@
 //! The built-in tools.
 
 mod args;
+mod ask;
 mod edit;
 mod file_tool;
 mod files;
@@ -30,7 +31,8 @@ use crate::policy::network::client::{SystemResolver, WebClient};
 
 /// All built-in tools. `clock` is what `time` reads; `own` is where this service listens, which no tool calls.
 pub fn builtin_registry(clock: Arc<dyn Clock>, own: Option<SocketAddr>) -> Registry {
-    let tools: [Arc<dyn Tool>; 9] = [
+    let tools: [Arc<dyn Tool>; 10] = [
+        Arc::new(ask::AskUser::new()),
         OnFiles::<search::ContentSearch>::tool(),
         OnFiles::<edit::FileEdit>::tool(),
         OnFiles::<list::FileList>::tool(),

@@ -92,6 +92,7 @@ fn the_built_in_tools_have_valid_specs_in_one_order() {
     assert_eq!(
         names,
         [
+            "ask_user",
             "content_search",
             "file_edit",
             "file_list",

@@ -18,6 +18,7 @@ use crate::policy::redact::Redactor;
 use crate::store::StoreClient;
 use crate::tool::receipts::ReceiptIssuer;
 use crate::tool::truncate::truncate_result;
+use crate::turn::delegate::Delegator;
 
 /// Longest result shown in events and observations, in characters.
 const SHOWN_CHARS: usize = 4_000;
@@ -30,6 +31,7 @@ pub(super) struct BatchFacts {
     pub(super) conversation_id: ConversationId,
     pub(super) fence: Fence,
     pub(super) parallel: bool,
+    pub(super) delegator: Option<Arc<Delegator>>,
     pub(super) max_result_chars: usize,
     pub(super) store: StoreClient,
     pub(super) voice: TurnVoice,

@@ -17,20 +17,23 @@ use parking_lot::Mutex;
 use rookery_messages::address::Address;
 use rookery_messages::approval::{Approval, ApprovalMsg};
 use rookery_messages::channel::SenderMsg;
+use rookery_messages::delegation::TaskState;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
-use rookery_messages::ids::{ActorId, ApprovalId};
+use rookery_messages::ids::{ActorId, ApprovalId, OutboxId};
 use rookery_messages::model::{ModelEnd, ModelError, ModelErrorClass, ModelReport, ModelRequest};
 use rookery_messages::observe::{Observation, TurnScope};
-use rookery_messages::store::TurnCommit;
+use rookery_messages::session::RouterMsg;
+use rookery_messages::store::{NewOutbox, OutboxPayload, TurnCommit};
 use rookery_messages::tool::{
     BatchReport, PlannedCall, RunnableCall, SlotPlan, ToolContext, Verdict,
 };
-use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnMsg};
+use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnMsg, TurnState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
+use super::delegate::{Delegator, notice};
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
 use super::prepare::Judge;
 use super::recover::resume;
@@ -85,6 +88,8 @@ pub struct Turn {
     /// How much of it the progress limit has counted.
     seen_bytes: usize,
     batch: Option<ActorId>,
+    /// What it hands work on with.
+    delegator: Arc<Delegator>,
     approvals: HashMap<ApprovalId, (ActorId, Address<ApprovalMsg>)>,
     /// When something happened last.
     progress_at: Instant,
@@ -106,19 +111,26 @@ impl Supervised for TurnActor {
             channel: record.channel.clone(),
             agent: record.agent.clone(),
         };
-        let voice = TurnVoice::new(scope, Arc::clone(&deps.hub), deps.observer.clone());
+        let voice = TurnVoice::new(scope, Arc::clone(&deps.hub), deps.observer.clone())
+            .asking_at(record.parent.as_ref().map(|of| of.root));
+        let world = ctx.world().clone();
+        let delegator =
+            Delegator::new(&claim, Arc::clone(&bundle), channel.clone(), Arc::clone(&deps), world);
+        let bundle = delegator.equip();
         let facts = Facts {
             turn: record.id,
             conversation_id: record.conversation_id,
             fence: claim.fence,
             reply_address: claim.reply_address.clone(),
-            posts_replies: channel.posts_replies,
+            // A child's answer is its parent's to read.
+            posts_replies: channel.posts_replies && record.parent.is_none(),
             runtime: bundle.runtime.clone(),
             show_receipts: bundle.receipts.show_in_response,
         };
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
         let tools = TurnTools::new(Arc::clone(&bundle), &claim.text, &claim.journal);
+        delegator.with_tools(&tools);
         let judge = Judge {
             deps,
             bundle,
@@ -129,6 +141,7 @@ impl Supervised for TurnActor {
             conversation: record.conversation.clone(),
             channel_id: record.channel.clone(),
             sender: claim.sender.clone(),
+            child_of: record.parent.as_deref().cloned(),
             approvals: claim.approvals.clone(),
             grants: Arc::default(),
             tainted: None,
@@ -154,6 +167,7 @@ impl Supervised for TurnActor {
             shown: Arc::default(),
             seen_bytes: 0,
             batch: None,
+            delegator,
             approvals: HashMap::new(),
             progress_at: Instant::now(),
             nothing_waits,
@@ -171,6 +185,14 @@ impl Supervised for TurnActor {
             TurnMsg::Committed { seq, result } => {
                 if result.as_ref().is_ok_and(|ack| ack.nothing_waits) {
                     state.nothing_waits.store(true, Ordering::Release);
+                }
+                for (conversation, turn) in result.iter().flat_map(|ack| ack.stops.iter().copied())
+                {
+                    // The mark is in the store: a lost hint means that the task ends at its next start.
+                    let cancel = RouterMsg::Cancel { conversation, turn };
+                    if let Err(refused) = state.judge.deps.router.try_send(cancel) {
+                        tracing::warn!(%turn, why = refused.as_str(), "a task was not told of its cancel");
+                    }
                 }
                 Input::Committed { seq, result }
             }
@@ -298,7 +320,7 @@ impl Turn {
                 self.call_model(ctx, iteration, tools).await?
             }
             Effect::Judge { calls, finish } => {
-                self.judge.tainted = self.machine.tainted().map(str::to_owned);
+                self.judge.tainted = self.delegator.taint(self.machine.tainted());
                 let judge = self.judge.clone();
                 ctx.task(async move { Some(TurnMsg::Judged(judge.judge(calls, &finish).await)) });
             }
@@ -383,7 +405,8 @@ impl Turn {
         });
     }
 
-    fn commit(&self, ctx: &mut Ctx<TurnActor>, seq: u64, commit: TurnCommit, again: bool) {
+    fn commit(&self, ctx: &mut Ctx<TurnActor>, seq: u64, mut commit: TurnCommit, again: bool) {
+        self.post_task_notice(&mut commit);
         let store = self.judge.deps.store.clone();
         ctx.task(async move {
             if again {
@@ -411,6 +434,7 @@ impl Turn {
                 self.voice.tell(TurnEventKind::Delta { text: rest.to_owned() });
             }
         }
+        self.tell_of_task(&finish);
         let TurnFinish { outcome, reply, error, usage } = finish;
         let code = error.as_ref().map(|error| error.code.clone());
         self.voice.tell(TurnEventKind::Ended { outcome, reply, usage, error });
@@ -425,15 +449,48 @@ impl Turn {
         });
     }
 
+    /// What its people are told of a background task's end; none if this is no task.
+    fn task_notice(&self, finish: &TurnFinish) -> Option<String> {
+        self.claim.record.task?;
+        let code = finish.error.as_ref().map(|error| error.code.as_str());
+        let state = TaskState::of(TurnState::Ended, Some(finish.outcome), code);
+        let reply = finish.reply.as_deref();
+        let said = reply.or(finish.error.as_ref().map(|error| error.message.as_str()));
+        Some(notice(self.claim.record.id, state, said.unwrap_or_default()))
+    }
+
+    /// The conversation a task was begun for hears of its end, on the stream of the turn that began it.
+    fn tell_of_task(&self, finish: &TurnFinish) {
+        if let (Some(text), Some(of)) = (self.task_notice(finish), &self.claim.record.parent) {
+            self.judge.deps.hub.publish(of.root, of.turn, TurnEventKind::Notice { text });
+        }
+    }
+
+    /// With a task's end, in one transaction: the notice for a channel that posts. Its id is the turn's own,
+    /// so that a commit that is sent again says the same.
+    fn post_task_notice(&self, commit: &mut TurnCommit) {
+        if let Some(text) = commit.finish.as_ref().and_then(|finish| self.task_notice(finish))
+            && self.judge.channel.posts_replies
+        {
+            let turn = self.claim.record.id;
+            commit.outbox.push(NewOutbox {
+                id: OutboxId(turn.0),
+                channel: self.claim.reply_address.channel.clone(),
+                address: self.claim.reply_address.clone(),
+                payload: OutboxPayload::Notice { turn: Some(turn), text },
+            });
+        }
+    }
+
     fn progress_limit(&self) -> Duration {
         Duration::from_secs(self.judge.bundle.runtime.progress_timeout_secs)
     }
 
     /// The limit is tied to progress: every input starts it anew, and so does an active stream. Waiting
-    /// for a person has its own. Looks again when the time would be over.
+    /// for a person, or for a delegate, has its own. Looks again when the time would be over.
     fn gets_on(&mut self, ctx: &mut Ctx<TurnActor>) -> bool {
         let shown = self.shown.lock().len();
-        if shown > self.seen_bytes || !self.approvals.is_empty() {
+        if shown > self.seen_bytes || !self.approvals.is_empty() || self.delegator.waits() {
             self.seen_bytes = shown;
             self.progress_at = Instant::now();
         }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::super::asking;
 use super::super::loops::Level;
+use super::super::question::answered;
 use super::{BatchPlan, Effect, Machine, Next, Phase};
 
 /// A call to be judged.
@@ -439,6 +440,9 @@ impl Machine {
 
 /// What a decision means for its call.
 pub(crate) fn settle(approval: &Approval) -> Result<Authority, SlotOutcome> {
+    if approval.is_question() {
+        return Err(answered(approval));
+    }
     let denied = |state, output: String| Err(SlotOutcome::unrun(state, output));
     match &approval.decision {
         Some(Decision::Approve | Decision::Always) => {

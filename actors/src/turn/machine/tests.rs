@@ -110,6 +110,7 @@ fn request(call: &ToolCall) -> Approval {
         asked_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::UNIX_EPOCH,
         approvers: vec![],
+        asked_for: None,
         summary: "path=a.txt".to_owned(),
         offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
         batch: None,
@@ -385,7 +386,26 @@ fn decisions_become_results_the_model_can_tell_apart() {
     );
 }
 
-// I4, V-J24
+// V-I22
+#[test]
+fn an_answer_that_is_being_written_stands_although_a_stop_comes() {
+    let world = world();
+    let mut machine = machine(RuntimeProfile::default());
+    machine.step(Input::Begin, &world);
+    let effects = machine.step(says(1, "the answer", 0), &world);
+    let [Effect::Commit { seq, commit, .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(commit.finish.as_ref().map(|finish| finish.outcome), Some(Outcome::Answered));
+    let seq = *seq;
+    machine.step(Input::Stop(StopReason::User), &world);
+    let effects = machine.step(Input::Committed { seq, result: Ok(CommitAck::default()) }, &world);
+    let told = effects.iter().find_map(|effect| match effect {
+        Effect::Announce(finish) => finish.reply.clone(),
+        _ => None,
+    });
+    assert_eq!(told.as_deref(), Some("the answer"));
+}
+
+// I4, V-J24, T22
 #[test]
 fn a_batch_that_reports_too_few_outcomes_is_counted_and_its_calls_stay_paired() {
     let world = world();

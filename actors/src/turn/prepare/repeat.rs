@@ -54,6 +54,7 @@ mod tests {
             asked_at: at,
             expires_at: at,
             approvers: Vec::new(),
+            asked_for: None,
             summary: String::new(),
             offer: None,
             batch: None,

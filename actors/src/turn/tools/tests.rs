@@ -254,3 +254,16 @@ fn a_step_keeps_its_tools_while_the_servers_list_changes() {
     assert_eq!(shown(&tools), ["s__new", "s__x"]);
     assert!(tools.resolve("s__old").is_none());
 }
+
+// V-D20
+#[test]
+fn deferred_tools_that_were_handed_over_are_live_at_once_within_policy_and_not_announced() {
+    let link = ready("s", &["x", "y", "z"]);
+    let groups = [group(FilterMode::Dynamic, "s__*", &["never"])];
+    let whole = bundle(vec![grant(&link, true, None)], &groups, excluding(&["s__y"]));
+    let child = whole.narrowed(&Narrowing::handed(["s__x", "s__y"]));
+    let tools = TurnTools::new(Arc::new(child), "", &[]);
+    assert_eq!(shown(&tools), ["s__x"]);
+    assert_eq!(tools.system_prompt(), "You are Rookery.");
+    assert!(tools.resolve("s__z").is_none());
+}

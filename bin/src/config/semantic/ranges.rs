@@ -37,6 +37,12 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("max_tool_iterations"), profile.max_tool_iterations.into(), 1..=10_000);
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
+        let delegation = &profile.delegation;
+        let below = |key| ["runtime_profiles", name.as_str(), "delegation", key];
+        range(&below("max_depth"), delegation.max_depth.into(), 0..=16);
+        range(&below("max_children"), delegation.max_children.into(), 1..=1_000);
+        range(&below("max_tasks"), delegation.max_tasks.into(), 1..=1_000);
+        range(&below("max_iterations"), delegation.max_iterations.into(), 1..=10_000);
         let loops = &profile.loop_detection;
         let path = |key| ["runtime_profiles", name.as_str(), "loop_detection", key];
         for (key, times) in [

@@ -1,6 +1,7 @@
 //! The backend on real files.
 
 mod approvals;
+mod children;
 mod file;
 mod inbox;
 mod outbox;
@@ -114,6 +115,7 @@ impl Db {
             turn: TurnId(self.id()),
             conversation_id: ConversationId(self.id()),
             queue_limit: 20,
+            child: None,
             at: self.now(),
         }
     }
@@ -267,6 +269,7 @@ impl Db {
             asked_at,
             expires_at: asked_at + SignedDuration::from_hours(1),
             approvers: vec!["ann".to_owned(), "bob".to_owned()],
+            asked_for: None,
             summary: "path=a.txt".to_owned(),
             offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
             batch: None,
