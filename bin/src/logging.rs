@@ -5,9 +5,12 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::PanicHookInfo;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use parking_lot::RwLock;
+use rookery_actors::policy::redact::Redactor;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::config::Environment;
 use crate::exit::Failure;
@@ -28,8 +31,51 @@ impl Destination {
     }
 }
 
-/// Starts logging and records panics. `RUST_LOG` filters; default `info`.
-pub fn start(destination: &Destination, environment: &Environment) -> Result<(), Failure> {
+/// What is taken out of every line: like the log itself, one for the process.
+static SECRETS: RwLock<Option<Arc<Redactor>>> = RwLock::new(None);
+
+/// From now on lines are written without these secrets (I12). Whoever logs a text of its own has cleaned
+/// it; this is for the texts of panics and of libraries.
+pub fn scrub_with(redactor: &Arc<Redactor>) {
+    *SECRETS.write() = Some(Arc::clone(redactor));
+}
+
+fn scrub(text: &str) -> String {
+    let redactor = SECRETS.read().clone();
+    redactor.map_or_else(|| text.to_owned(), |redactor| redactor.scrub(text))
+}
+
+/// Writes each line, which comes in one piece, without the secrets.
+struct Scrubbed<W>(W);
+
+impl<W: io::Write> io::Write for Scrubbed<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(scrub(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+struct Scrubbing<M>(M);
+
+impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Scrubbing<M> {
+    type Writer = Scrubbed<M::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Scrubbed(self.0.make_writer())
+    }
+}
+
+/// Starts logging and records panics; no line holds a secret. `RUST_LOG` filters; default `info`.
+pub fn start(
+    destination: &Destination,
+    environment: &Environment,
+    secrets: Redactor,
+) -> Result<(), Failure> {
+    scrub_with(&Arc::new(secrets));
     let filter = match environment.get("RUST_LOG") {
         Some(text) => EnvFilter::try_new(text).map_err(|error| {
             Failure::failed(format!(
@@ -41,7 +87,7 @@ pub fn start(destination: &Destination, environment: &Environment) -> Result<(),
     };
     let builder = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
     let started = match destination {
-        Destination::Stderr => builder.with_writer(io::stderr).try_init(),
+        Destination::Stderr => builder.with_writer(Scrubbing(io::stderr)).try_init(),
         Destination::File(path) => {
             let file = open(path).map_err(|error| {
                 Failure::failed(format!(
@@ -49,7 +95,7 @@ pub fn start(destination: &Destination, environment: &Environment) -> Result<(),
                     path.display()
                 ))
             })?;
-            builder.with_writer(Mutex::new(file)).try_init()
+            builder.with_writer(Scrubbing(Mutex::new(file))).try_init()
         }
     };
     started.map_err(|error| Failure::failed(format!("can't start logging: {error}")))?;
@@ -79,7 +125,7 @@ fn record_panic(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     tracing::error!(message, location, thread = thread.name(), "panic");
     if thread.name() == Some("main") {
-        let message = crate::render::prose(message);
+        let message = crate::render::prose(&scrub(message));
         crate::output::to_stderr(&format!(
             "error: a fault of the program: {message} at {location}\n"
         ));
@@ -89,6 +135,36 @@ fn record_panic(panic: &PanicHookInfo<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // I12
+    #[test]
+    fn a_line_of_the_log_holds_no_secret_whoever_wrote_it() {
+        #[derive(Clone, Default)]
+        struct Lines(Arc<parking_lot::Mutex<Vec<u8>>>);
+        impl io::Write for Lines {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let writer = Scrubbing(move || writer.clone());
+        let subscriber = tracing_subscriber::fmt().json().with_writer(writer).finish();
+        scrub_with(&Arc::new(Redactor::new(["a \"canary\" of the log"])));
+        tracing::subscriber::with_default(subscriber, || {
+            // What the hook does, without taking it from the other tests of this process.
+            let panic = std::panic::catch_unwind(|| panic!("with a \"canary\" of the log in it"));
+            let message = *panic.unwrap_err().downcast::<&str>().unwrap();
+            tracing::error!(message, "panic");
+            tracing::error!(error = ?Some("a \"canary\" of the log"), "other words");
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert_eq!(text.matches("[redacted]").count(), 2, "{text}");
+        assert!(text.contains("other words") && !text.contains("canary"), "{text}");
+    }
 
     #[test]
     fn a_log_is_appended_to_and_readable_by_its_owner_alone() {

@@ -27,7 +27,7 @@ pub async fn run(named: Option<&Path>, environment: &Environment) -> Result<Exit
     let shows = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
     let logs =
         if shows { Destination::file_in(&loaded.settings.data_dir) } else { Destination::Stderr };
-    logging::start(&logs, environment)?;
+    logging::start(&logs, environment, service::redactor(&loaded.settings, None, environment))?;
     to_stdout(&banner(&loaded, &logs))?;
     let mut signals = Signals::take()?;
     match start(&loaded, &mut signals).await? {
@@ -74,7 +74,7 @@ pub async fn chat(
     }
     // A reply is what standard output is for; logs never mix with it.
     let logs = Destination::file_in(&loaded.settings.data_dir);
-    logging::start(&logs, environment)?;
+    logging::start(&logs, environment, service::redactor(&loaded.settings, None, environment))?;
     to_stderr(&banner(&loaded, &logs));
     match start(&loaded, &mut signals).await? {
         Started::Stopped => Ok(Exit::Ok),

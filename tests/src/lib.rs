@@ -18,6 +18,7 @@
 pub mod apart;
 pub mod api;
 pub mod book;
+pub mod canary;
 pub mod cli;
 pub mod config;
 pub mod db;

@@ -19,11 +19,15 @@ use crate::wait::{until, within_time};
 /// Most lines of output kept.
 const LINES: usize = 20_000;
 
+/// Environment variables with their values.
+pub type Env = Vec<(String, String)>;
+
 /// A running service.
 pub struct ServiceProcess {
     program: PathBuf,
     dir: PathBuf,
     port: u16,
+    env: Env,
     child: Child,
     pid: u32,
     output: Arc<Mutex<Vec<String>>>,
@@ -73,14 +77,20 @@ pub fn clean_command(program: &Path, dir: &Path) -> Command {
 impl ServiceProcess {
     /// Starts it on `dir/rookery.toml`, which listens on `port`; doesn't wait.
     pub fn spawn(program: &Path, dir: &Path, port: u16) -> Self {
+        Self::spawn_with(program, dir, port, Env::new())
+    }
+
+    /// The same, with these variables in its environment at every start.
+    pub fn spawn_with(program: &Path, dir: &Path, port: u16, env: Env) -> Self {
         let mut command = clean_command(program, dir);
-        command.args(["run", "--config"]).arg(dir.join("rookery.toml"));
+        command.args(["run", "--config"]).arg(dir.join("rookery.toml")).envs(env.iter().cloned());
         let mut child = command.spawn().unwrap();
         let output = Arc::new(Mutex::new(Vec::new()));
         keep_lines(child.stdout.take().unwrap(), &output);
         keep_lines(child.stderr.take().unwrap(), &output);
         let pid = child.id().unwrap();
-        Self { program: program.to_owned(), dir: dir.to_owned(), port, child, pid, output }
+        let (program, dir) = (program.to_owned(), dir.to_owned());
+        Self { program, dir, port, env, child, pid, output }
     }
 
     /// Starts it and waits until it is ready.
@@ -120,7 +130,7 @@ impl ServiceProcess {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_some(), "restart before the end");
         let earlier = self.output.lock().clone();
-        *self = Self::spawn(&self.program, &self.dir, self.port);
+        *self = Self::spawn_with(&self.program, &self.dir, self.port, self.env.clone());
         self.output.lock().splice(0..0, earlier);
     }
 

@@ -15,7 +15,7 @@ use crate::ending::check_ending;
 use crate::model::MockModel;
 use crate::once::check_once;
 use crate::quiet::check_quiet;
-use crate::service::{Ended, ServiceProcess, free_port};
+use crate::service::{Ended, Env, ServiceProcess, free_port};
 use crate::wait::until;
 
 /// The mock model's key: a configured secret (I12).
@@ -33,6 +33,7 @@ pub struct World {
     program: PathBuf,
     port: u16,
     config: Config,
+    env: Env,
     finished: bool,
 }
 
@@ -52,6 +53,11 @@ impl Drop for World {
 impl World {
     /// Starts model and service; `program` is [`program!`](crate::program).
     pub async fn start(program: &str, config: Config) -> Self {
+        Self::start_with(program, config, Env::new()).await
+    }
+
+    /// The same, with these variables in the environment of the service and of the commands.
+    pub async fn start_with(program: &str, config: Config, env: Env) -> Self {
         let model = MockModel::start().await;
         let dir = tempfile::Builder::new().prefix("rookery-e2e-").tempdir().unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
@@ -59,9 +65,10 @@ impl World {
         let program = PathBuf::from(program);
         let text = config.render(dir.path(), port, &model.base_url());
         std::fs::write(dir.path().join("rookery.toml"), text).unwrap();
-        let service = ServiceProcess::start(&program, dir.path(), port).await;
+        let mut service = ServiceProcess::spawn_with(&program, dir.path(), port, env.clone());
+        service.ready().await;
         let api = Api::new(&format!("http://127.0.0.1:{port}"), admin_token(dir.path()));
-        Self { model, service, api, dir, program, port, config, finished: false }
+        Self { model, service, api, dir, program, port, config, env, finished: false }
     }
 
     /// The folder that holds configuration, `data` and `work`.
@@ -114,7 +121,8 @@ impl World {
     /// The same, with something on standard input.
     pub async fn cli_with_input(&self, args: &[&str], input: &str) -> Printed {
         let config = self.dir().join("rookery.toml");
-        let env = [("ROOKERY_CONFIG", config.to_str().unwrap())];
+        let mut env = vec![("ROOKERY_CONFIG", config.to_str().unwrap())];
+        env.extend(self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         cli::run_with_input(&self.program, self.dir(), args, &env, input).await
     }
 

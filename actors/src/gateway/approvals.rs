@@ -142,6 +142,12 @@ pub(super) async fn settle(
 ) -> Result<Approval, ApiError> {
     let (deps, now) = (&shared.deps, shared.deps.world.now());
     let Choice { decision, scope } = choice;
+    let hide = |text: String| deps.redactor.scrub(&text);
+    let decision = match decision {
+        Decision::Deny { reason } => Decision::Deny { reason: reason.map(hide) },
+        Decision::Replace { replacement } => Decision::Replace { replacement: hide(replacement) },
+        plain => plain,
+    };
     let always = decision == Decision::Always;
     if always && approval.offer.is_none() && approval.state == ApprovalState::Pending {
         return Err(ApiError::new(

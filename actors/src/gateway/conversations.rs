@@ -17,6 +17,7 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::turns::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::policy::redact::Redactor;
 
 /// The query.
 #[derive(Debug, Deserialize)]
@@ -55,11 +56,13 @@ pub(super) async fn messages(
     let limit = params.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let found = shared.deps.store.messages(channel, stored, limit).await?;
     let found = found.ok_or_else(|| ApiError::not_found("conversation"))?;
-    Ok(Json(json!({ "messages": found.iter().map(shown).collect::<Vec<_>>() })))
+    let show = |stored| shown(stored, &shared.deps.redactor);
+    Ok(Json(json!({ "messages": found.iter().map(show).collect::<Vec<_>>() })))
 }
 
-/// A message as the API shows it: `{role, content, turn, at, calls?, call?}`.
-pub(super) fn shown(stored: &StoredMessage) -> Value {
+/// A message as the API shows it: `{role, content, turn, at, calls?, call?}`. What the model may read in
+/// arguments and results is not for every eye (T25).
+pub(super) fn shown(stored: &StoredMessage, redactor: &Redactor) -> Value {
     let message = &stored.message;
     let mut shown = json!({
         "role": message.role(),
@@ -71,7 +74,8 @@ pub(super) fn shown(stored: &StoredMessage) -> Value {
         ChatMessage::Assistant { calls, interrupted, .. } => {
             if !calls.is_empty() {
                 let calls = calls.iter().map(|call| {
-                    json!({ "id": call.id, "tool": call.name, "arguments": call.arguments.to_value() })
+                    let arguments = redactor.clean_value(&call.arguments.to_value());
+                    json!({ "id": call.id, "tool": call.name, "arguments": arguments })
                 });
                 shown["calls"] = Value::Array(calls.collect());
             }
@@ -80,6 +84,7 @@ pub(super) fn shown(stored: &StoredMessage) -> Value {
             }
         }
         ChatMessage::Tool { call, name, .. } => {
+            shown["content"] = Value::String(redactor.clean(message.text()));
             shown["call"] = json!(call);
             shown["tool"] = json!(name);
         }

@@ -20,6 +20,7 @@ use super::auth::Tokens;
 use super::follow::Born;
 use crate::channel::IntakeHandle;
 use crate::observe::{EventHub, ObserverHandle};
+use crate::policy::redact::Redactor;
 use crate::runtime::Directory;
 use crate::store::StoreClient;
 use crate::tool::receipts::ReceiptKeys;
@@ -60,6 +61,8 @@ pub struct Probes {
 pub struct GatewayDeps {
     /// The configuration.
     pub settings: Arc<Settings>,
+    /// Knows what is shown to nobody.
+    pub redactor: Arc<Redactor>,
     /// The store.
     pub store: StoreClient,
     /// The event streams.

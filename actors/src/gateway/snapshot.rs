@@ -97,7 +97,7 @@ pub(super) async fn take(
         "conversation": scope::bare(&place.conversation),
         "turn": record,
         "approvals": approvals,
-        "messages": messages.iter().map(shown).collect::<Vec<_>>(),
+        "messages": messages.iter().map(|stored| shown(stored, &shared.deps.redactor)).collect::<Vec<_>>(),
         "next_seq": next_seq,
     }))
 }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep};
 
 use super::text::{Released, ReplyReader, as_text};
 use crate::observe::TurnVoice;
-use crate::policy::redact::Redactor;
+use crate::policy::redact::{Redactor, ScrubStream};
 use crate::runtime::{Ctx, Supervised};
 
 /// The first pause before a retry; doubles, with full jitter on top of half of it.
@@ -179,6 +179,13 @@ struct Failed {
     final_: bool,
 }
 
+/// What was shown of one reply, and what is on its way there.
+struct Shown {
+    text: String,
+    said: ScrubStream,
+    thought: ScrubStream,
+}
+
 impl Call {
     async fn run(&self) -> Result<ModelEnd, ModelError> {
         self.check_capability()?;
@@ -314,7 +321,11 @@ impl Call {
     async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelEnd, Failed> {
         let began = Instant::now();
         let mut usage = Usage::default();
-        let result = self.stream(profile, &slot, &mut usage).await;
+        let result = self.stream(profile, &slot, &mut usage).await.map_err(|error| ModelError {
+            // A provider knows its own key only; what it says may hold another's.
+            message: self.redactor.scrub(&error.message),
+            ..error
+        });
         drop(slot.permit);
         // V-F18: a rejected reply is no success, though the provider did its part.
         let class = match &result {
@@ -346,20 +357,27 @@ impl Call {
     ) -> Result<ModelEnd, ModelError> {
         let mut stream = slot.provider.stream(self.request_for(profile)).await?;
         let mut reader = self.reader();
-        let mut text = String::new();
+        let mut shown = Shown {
+            text: String::new(),
+            said: ScrubStream::new(Arc::clone(&self.redactor)),
+            thought: ScrubStream::new(Arc::clone(&self.redactor)),
+        };
         while let Some(delta) = stream.next().await {
             match delta? {
-                ModelDelta::Text(part) => self.show(reader.push(&part), &mut text),
+                ModelDelta::Text(part) => self.show(reader.push(&part), &mut shown),
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(thinking) => {
-                    self.show(Released { thinking, ..Released::default() }, &mut text);
+                    self.show(Released { thinking, ..Released::default() }, &mut shown);
                 }
                 ModelDelta::Usage(reported) => *usage = reported,
                 ModelDelta::Ended { mut calls, mut finish } => {
                     let end = reader.finish();
-                    self.show(Released { text: end.text, thinking: end.thinking }, &mut text);
+                    self.show(Released { text: end.text, thinking: end.thinking }, &mut shown);
+                    let rest = (shown.thought.finish(), shown.said.finish());
+                    self.tell(rest.0, rest.1, &mut shown.text);
+                    let mut text = shown.text;
                     if let (Some(why), true) = (end.malformed, calls.is_empty()) {
-                        let partial = self.shown.lock().clone();
+                        let (why, partial) = (self.redactor.scrub(&why), self.shown.lock().clone());
                         return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
                     }
                     if !end.calls.is_empty() {
@@ -397,16 +415,20 @@ impl Call {
         }
     }
 
-    fn show(&self, released: Released, text: &mut String) {
-        if !released.thinking.is_empty() {
-            let text = self.redactor.scrub(&released.thinking);
-            self.voice.tell(TurnEventKind::Thinking { text });
+    fn show(&self, released: Released, shown: &mut Shown) {
+        let thought = shown.thought.push(&released.thinking);
+        let said = shown.said.push(&released.text);
+        self.tell(thought, said, &mut shown.text);
+    }
+
+    fn tell(&self, thought: String, said: String, text: &mut String) {
+        if !thought.is_empty() {
+            self.voice.tell(TurnEventKind::Thinking { text: thought });
         }
-        if !released.text.is_empty() {
-            let part = self.redactor.scrub(&released.text);
-            text.push_str(&part);
-            self.shown.lock().push_str(&part);
-            self.voice.tell(TurnEventKind::Delta { text: part });
+        if !said.is_empty() {
+            text.push_str(&said);
+            self.shown.lock().push_str(&said);
+            self.voice.tell(TurnEventKind::Delta { text: said });
         }
     }
 
@@ -431,7 +453,7 @@ impl Call {
             .map(|raw| ToolCall {
                 id: CallId(self.world.ids.next()),
                 provider_id: raw.provider_id,
-                name: raw.name,
+                name: self.redactor.scrub(&raw.name),
                 arguments: Arguments::parse(&self.redactor.scrub(&raw.arguments)),
             })
             .collect();

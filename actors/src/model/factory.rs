@@ -7,14 +7,16 @@ use rookery_messages::settings::{ProviderKind, ProviderSettings};
 
 use super::demo::{DEFAULT_PAUSE, DemoProvider};
 use super::openai::OpenAiProvider;
+use crate::policy::redact::Redactor;
 
-/// The provider of the profile `name`, or what is wrong with its settings.
+/// The provider of the profile `name`, or what is wrong with its settings. Its errors show no secret.
 pub fn build_provider(
     name: &str,
     settings: &ProviderSettings,
+    secrets: &Arc<Redactor>,
 ) -> Result<Arc<dyn ModelProvider>, ModelError> {
     Ok(match settings.kind {
-        ProviderKind::Openai => Arc::new(OpenAiProvider::new(name, settings)?),
+        ProviderKind::Openai => Arc::new(OpenAiProvider::new(name, settings)?.hiding(secrets)),
         ProviderKind::Demo => Arc::new(DemoProvider::new(DEFAULT_PAUSE)),
     })
 }

@@ -1,6 +1,7 @@
 //! Secrets taken out of what is shown: by the name they stand under, by the look of the text around them,
 //! and by what is configured (I12, T25).
 
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::display::visible;
 
+pub use stream::ScrubStream;
 pub use text::clean_text;
 
 /// What stands in a secret's place.
@@ -112,6 +114,19 @@ impl Redactor {
         })
     }
 
+    /// A value without the configured secrets, in keys and texts at any depth. Everything else stays.
+    pub fn scrub_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.scrub(text)),
+            Value::Array(items) => items.iter().map(|item| self.scrub_value(item)).collect(),
+            Value::Object(object) => object
+                .iter()
+                .map(|(key, value)| (self.scrub(key), self.scrub_value(value)))
+                .collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
     /// `text` for display: without configured secrets and without what looks like one (V-I19).
     pub fn clean(&self, text: &str) -> String {
         clean_text(&self.scrub(text))
@@ -193,8 +208,13 @@ impl Redactor {
 /// The spellings of one secret.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned(), percent(secret, true), percent(secret, false)];
-    let json = Value::String(secret.to_owned()).to_string();
-    forms.push(json.trim_matches('"').to_owned());
+    // JSON may stand in JSON, as a message's text in a line of the log does.
+    let mut text = secret.to_owned();
+    for _ in 0..2 {
+        let json = Value::String(text).to_string();
+        text = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
+        forms.push(text.clone());
+    }
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         forms.push(engine.encode(secret));
         // Inside a longer text (`user:secret`) the encoding depends on where the secret begins. The

@@ -42,6 +42,9 @@ pub struct ExitRecord {
     pub in_hand: Option<&'static str>,
 }
 
+/// Takes out of an error's or a panic's text what nobody may read.
+pub type Cleaner = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Told of every exit. Must not block.
 pub type ExitHook = Arc<dyn Fn(&ExitRecord) + Send + Sync>;
 
@@ -97,6 +100,7 @@ pub struct Directory {
     placeholders: Mutex<HashMap<String, Placeholder>>,
     graves: Mutex<VecDeque<Grave>>,
     hook: RwLock<Option<ExitHook>>,
+    cleaner: RwLock<Option<Cleaner>>,
     empty: tokio::sync::Notify,
 }
 
@@ -112,6 +116,7 @@ impl Directory {
             placeholders: Mutex::new(HashMap::new()),
             graves: Mutex::new(VecDeque::new()),
             hook: RwLock::new(None),
+            cleaner: RwLock::new(None),
             empty: tokio::sync::Notify::new(),
         })
     }
@@ -119,6 +124,17 @@ impl Directory {
     /// Who is told of exits.
     pub fn set_exit_hook(&self, hook: ExitHook) {
         *self.hook.write() = Some(hook);
+    }
+
+    /// How the texts of errors and panics are cleaned before anybody is told of them.
+    pub fn set_cleaner(&self, cleaner: Cleaner) {
+        *self.cleaner.write() = Some(cleaner);
+    }
+
+    /// An error's text as it may be shown.
+    pub(super) fn clean(&self, text: String) -> String {
+        let cleaner = self.cleaner.read().clone();
+        cleaner.map_or(text.clone(), |cleaner| cleaner(&text))
     }
 
     pub(super) fn fresh_id(&self) -> ActorId {

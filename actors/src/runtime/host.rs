@@ -216,6 +216,7 @@ impl<T: Supervised> Actor for Host<T> {
                 Ok(HostState { ctx, state: Some(state), stop })
             }
             Err((error, permanent)) => {
+                let error = ctx.directory.clean(error);
                 exit.set(ExitReason::StartFailed { error: error.clone(), permanent });
                 Err(error.into())
             }
@@ -337,12 +338,12 @@ impl<T: Supervised> Host<T> {
         match run {
             Ok(()) => {}
             Err(Broken::Failed(error)) => {
-                ctx.end =
-                    Some(ExitReason::Failed { error: error.message, permanent: error.permanent });
+                let text = self.directory.clean(error.message);
+                ctx.end = Some(ExitReason::Failed { error: text, permanent: error.permanent });
             }
             Err(Broken::Panicked(report)) => {
                 ctx.end = Some(ExitReason::Panicked {
-                    message: report.message,
+                    message: self.directory.clean(report.message),
                     location: report.location,
                 });
             }

@@ -18,7 +18,9 @@ mod world;
 mod tests;
 
 pub use ctx::{ChildHandle, Ctx};
-pub use directory::{Directory, ExitHook, ExitRecord, PlaceControl, PlaceOrder, Placeholder};
+pub use directory::{
+    Cleaner, Directory, ExitHook, ExitRecord, PlaceControl, PlaceOrder, Placeholder,
+};
 pub use entry::{Entry, Intent};
 pub use panics::{PanicReport, install as install_panic_hook};
 pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};

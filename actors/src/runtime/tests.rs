@@ -329,6 +329,31 @@ async fn panic_text_location_and_message_in_hand_are_recorded() {
     rig.settled().await;
 }
 
+// I12
+#[tokio::test]
+async fn what_a_panic_or_an_error_says_is_cleaned_before_anybody_is_told() {
+    let rig = Rig::new();
+    let (told, mut records) = mpsc::channel(8);
+    rig.spawner.directory().set_exit_hook(Arc::new(move |record: &ExitRecord| {
+        let _ = told.try_send(record.clone());
+    }));
+    let redactor = crate::policy::redact::Redactor::new(["boom", "broken"]);
+    rig.spawner.directory().set_cleaner(Arc::new(move |text: &str| redactor.scrub(text)));
+    let root = rig.root(SpawnSpec::new("root")).await;
+    for message in [TestMsg::Panic, TestMsg::Fail] {
+        let child = spawn_child(&root.address, "child").await;
+        child.send(message).await.unwrap();
+        let said = records.recv().await.unwrap().reason.to_string();
+        assert!(said.contains("[redacted]"), "{said}");
+        assert!(!said.contains("boom") && !said.contains("broken"), "{said}");
+        let tree = format!("{:?}", rig.spawner.directory().snapshot().unwrap());
+        assert!(tree.contains("[redacted]") && !tree.contains("boom"), "{tree}");
+    }
+    assert!(rig.log().iter().all(|line| !line.contains("broken")), "its parent is told no more");
+    root.address.stop(StopReason::User);
+    rig.settled().await;
+}
+
 #[tokio::test]
 async fn a_failing_child_ends_alone_and_its_parent_is_told() {
     // I8

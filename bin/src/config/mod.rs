@@ -13,6 +13,7 @@ mod interpolate;
 mod overlay;
 mod paths;
 mod schema;
+mod secrets;
 mod semantic;
 mod shape;
 mod show;
@@ -27,6 +28,7 @@ use serde::Deserialize;
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors};
 pub use schema::{KeyRow, key_table};
+pub use secrets::secrets;
 pub use show::{redact_url, to_json, to_toml};
 
 use document::{Item, Node};

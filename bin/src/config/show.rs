@@ -1,6 +1,6 @@
 //! The effective configuration for eyes: secrets never (I12).
 
-use rookery_messages::settings::Settings;
+use rookery_messages::settings::{Secret, Settings};
 use serde_json::Value;
 
 const HIDDEN: &str = "[secret]";
@@ -9,7 +9,7 @@ const HIDDEN: &str = "[secret]";
 pub fn to_toml(settings: &Settings) -> Result<String, toml::ser::Error> {
     // By way of TOML's own values: those leave absent keys out.
     let mut value = toml::Value::try_from(settings)?;
-    let secrets = secrets(settings);
+    let secrets = longest_first(settings);
     clean_toml(&mut value, &secrets);
     toml::to_string_pretty(&value)
 }
@@ -17,22 +17,15 @@ pub fn to_toml(settings: &Settings) -> Result<String, toml::ser::Error> {
 /// As JSON; absent keys are null.
 pub fn to_json(settings: &Settings) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(settings)?;
-    let secrets = secrets(settings);
+    let secrets = longest_first(settings);
     clean_json(&mut value, &secrets);
     Ok(value)
 }
 
 /// Every configured secret, longest first, so that one within another leaves no rest.
-fn secrets(settings: &Settings) -> Vec<&str> {
-    let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
-    let keys = settings.providers.values().filter_map(|provider| provider.api_key.as_ref());
-    let hooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
-    let mut all: Vec<&str> = tokens
-        .chain(keys)
-        .chain(hooks)
-        .map(|secret| secret.expose())
-        .filter(|text| !text.is_empty())
-        .collect();
+fn longest_first(settings: &Settings) -> Vec<&str> {
+    let all = super::secrets(settings).map(Secret::expose);
+    let mut all: Vec<&str> = all.filter(|text| !text.is_empty()).collect();
     all.sort_by_key(|text| std::cmp::Reverse(text.len()));
     all
 }

@@ -20,7 +20,7 @@ fn lines(text: &str) -> Vec<String> {
     read(text, &none()).err().map(|errors| errors.lines()).unwrap_or_default()
 }
 
-fn loaded(text: &str) -> Settings {
+pub(super) fn loaded(text: &str) -> Settings {
     read(text, &none()).unwrap().settings
 }
 

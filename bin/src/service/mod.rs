@@ -5,7 +5,7 @@ mod plan;
 mod stopping;
 mod toolbox;
 
-pub(crate) use plan::{gate, workspace};
+pub(crate) use plan::{gate, redactor, workspace};
 pub(crate) use toolbox::{granted, http_target};
 
 use std::net::SocketAddr;

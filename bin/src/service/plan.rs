@@ -36,12 +36,14 @@ use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{
     AgentSettings, OnUnknown, RiskProfile, RuntimeProfile, Secret, Settings, WebhookSettings,
 };
-use rookery_messages::store::Store;
+use rookery_messages::store::{AuditRow, Store};
 use rookery_messages::time::World;
 use rookery_supervisors::admin;
 use rookery_supervisors::health::{Health, Needs};
 use rookery_supervisors::inspect::Inspector;
 use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
+
+use crate::config::{Environment, secrets};
 
 use super::hooks;
 use super::toolbox::{self, Links};
@@ -104,7 +106,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
     let hub = EventHub::new(world.clone());
-    let redactor = Arc::new(Redactor::new(secrets(&settings, admin_token.as_ref())));
+    let redactor = Arc::new(redactor(&settings, admin_token.as_ref(), &Environment::of_process()));
+    crate::logging::scrub_with(&redactor);
+    let cleaner = Arc::clone(&redactor);
+    directory.set_cleaner(Arc::new(move |text| cleaner.scrub(text)));
     // Without an address to know there is none to keep tools from; the listener has one.
     let own = listener.local_addr().ok();
     let tools = Arc::new(builtin_registry(Arc::clone(&world.clock), own));
@@ -171,7 +176,8 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .map(|(name, profile)| {
             Ok(ProviderArgs {
                 name: name.clone(),
-                provider: build_provider(name, profile).map_err(|error| error.to_string())?,
+                provider: build_provider(name, profile, &redactor)
+                    .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
             })
         })
@@ -193,12 +199,17 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let observer_args =
         ObserverArgs { sinks: vec![metrics.clone(), Arc::new(LogObserver), feed], panics };
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
-    let audits = recorder;
-    let admin_routes =
-        admin::router(inspector.clone(), world.clone(), Arc::new(move |row| audits.audit(row)));
+    let (audits, hides) = (recorder, Arc::clone(&redactor));
+    // People give reasons in their own words.
+    let audit = move |mut row: AuditRow| {
+        row.detail = hides.scrub_value(&row.detail);
+        audits.audit(row);
+    };
+    let admin_routes = admin::router(inspector.clone(), world.clone(), Arc::new(audit));
     let gateway = GatewayArgs {
         listener,
         deps: Arc::new(GatewayDeps {
+            redactor,
             store,
             hub,
             directory,
@@ -416,15 +427,15 @@ fn history_chars(settings: &Settings) -> usize {
     usize::try_from(largest.unwrap_or(MOST_HISTORY)).unwrap_or(usize::MAX)
 }
 
-/// Every secret the service knows.
-fn secrets<'a>(settings: &'a Settings, admin: Option<&'a Secret>) -> Vec<&'a str> {
-    let keys = settings.providers.values().filter_map(|profile| profile.api_key.as_ref());
-    let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
-    let webhooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
-    let hooks = settings.hooks.values().filter_map(|hook| hook.token.as_ref());
-    let mcp = toolbox::secrets(settings);
-    let channels = webhooks.chain(hooks).chain(mcp);
-    keys.chain(tokens).chain(channels).chain(admin).map(Secret::expose).collect()
+/// Knows every secret of the service. What its environment calls a secret is one, configured or not: a
+/// tool may find it in a file of `/proc`.
+pub(crate) fn redactor(
+    settings: &Settings,
+    admin: Option<&Secret>,
+    environment: &Environment,
+) -> Redactor {
+    let configured = secrets(settings).chain(admin).map(Secret::expose);
+    Redactor::new(configured.chain(environment.secrets()))
 }
 
 fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known {

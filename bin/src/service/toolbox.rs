@@ -71,15 +71,6 @@ pub(super) fn named(settings: &Settings, mut profile: RiskProfile) -> RiskProfil
     profile
 }
 
-/// What authenticates us to servers.
-pub(super) fn secrets(settings: &Settings) -> impl Iterator<Item = &Secret> {
-    let servers = settings.mcp.servers.values();
-    servers.flat_map(|server| {
-        let oauth = server.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
-        server.env.values().chain(server.headers.values()).chain(oauth)
-    })
-}
-
 pub(super) fn plan(
     settings: &Settings,
     links: &Links,

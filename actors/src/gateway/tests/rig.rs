@@ -139,6 +139,7 @@ impl Rig {
             .route("/admin/v1/tree", get(|| async { "tree" }))
             .route("/v1/crash", get(|| async { crash().await }));
         let deps = GatewayDeps {
+            redactor: Arc::default(),
             store: base.store.clone(),
             hub: Arc::clone(&base.hub),
             directory: Arc::clone(base.spawner.directory()),

@@ -18,17 +18,26 @@ use reqwest::header::HeaderMap;
 use rookery_messages::model::{ModelError, ModelErrorClass};
 use rookery_messages::settings::Secret;
 
+use crate::policy::redact::Redactor;
+
 /// Makes the errors of one provider profile.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     profile: Arc<str>,
     key: Option<Secret>,
+    others: Arc<Redactor>,
 }
 
 impl Upstream {
     /// For the profile of that name; `key` never appears in an error.
     pub fn new(profile: &str, key: Option<Secret>) -> Self {
-        Self { profile: profile.into(), key }
+        Self { profile: profile.into(), key, others: Arc::default() }
+    }
+
+    /// The service's other secrets appear in none either. They are taken out before the words are cut: half
+    /// a secret would not be known as one.
+    pub fn hiding(self, others: &Arc<Redactor>) -> Self {
+        Self { others: Arc::clone(others), ..self }
     }
 
     /// An error of ours: `what` happened, in our words.
@@ -38,7 +47,7 @@ impl Upstream {
 
     /// An error with the provider's own `words`, cleaned, behind ours.
     pub fn quoting(&self, class: ModelErrorClass, what: &str, words: &str) -> ModelError {
-        let words = clean(words, self.key.as_ref().map(Secret::expose));
+        let words = clean(&self.others.scrub(words), self.key.as_ref().map(Secret::expose));
         let mut message = format!("provider `{}` {what}", self.profile);
         if !words.is_empty() {
             message.push_str(": ");

@@ -8,6 +8,7 @@ mod schema;
 mod stream;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -23,6 +24,7 @@ use rookery_messages::settings::{ProviderSettings, Secret};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::Upstream;
+use crate::policy::redact::Redactor;
 use offer::{Offer, Offers, blamed};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
@@ -99,6 +101,11 @@ impl OpenAiProvider {
         let idle = Duration::from_secs(settings.idle_timeout_secs.max(1));
         let model = settings.model.trim().to_owned();
         Ok(Self { upstream, model, client, endpoint, idle, offers: Offers::default() })
+    }
+
+    /// Its errors hold none of these secrets either.
+    pub fn hiding(self, secrets: &Arc<Redactor>) -> Self {
+        Self { upstream: self.upstream.hiding(secrets), ..self }
     }
 
     /// Asks; without the tools that the API turns out to refuse, each of which is left out from then on:

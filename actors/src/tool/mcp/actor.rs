@@ -414,7 +414,14 @@ impl Server {
             connect_limit: self.args.connect_limit,
         };
         let link = &self.args.link;
-        let tools = catalog::tools(link, &terms, listed);
+        // A server knows its own secrets, and what it says of its tools goes to every model (I12).
+        let redactor = &self.args.redactor;
+        let listed = listed.into_iter().map(|tool| ToolInfo {
+            description: redactor.scrub(&tool.description),
+            schema: redactor.scrub_value(&tool.schema),
+            ..tool
+        });
+        let tools = catalog::tools(link, &terms, listed.collect());
         self.tools = tools.len();
         (self.args.known)(tools.iter().map(|tool| tool.name().to_owned()).collect());
         if link.status() != Status::Ready {
