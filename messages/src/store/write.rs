@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxRow, StoredMessage};
+use super::{AuditRow, CrashRow, NewOutbox, OutboxRow, StoredMessage};
 use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::Usage;
 use crate::delegation::NewChild;
