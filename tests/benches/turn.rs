@@ -83,7 +83,9 @@ async fn bench() {
         .sessions("idle_secs = 60")
         .webhook("queue_limit = 1000")
         .runtime("max_tool_iterations = 50")
-        .runtime("duplicate_guard = false");
+        .runtime("duplicate_guard = false")
+        // The steps are the same call again and again.
+        .runtime("loop_detection = { enabled = false }");
     let text = config.render(dir.path(), port, &format!("{}/v1", model.base));
     std::fs::write(dir.path().join("rookery.toml"), text).unwrap();
     let mut service = ServiceProcess::start(program!().as_ref(), dir.path(), port).await;
