@@ -142,17 +142,25 @@ impl Gate {
         let open = |closed: Arc<[PathBuf]>| {
             PathGate::open(&self.workspace, &closed).map_err(|e| e.to_string())
         };
-        let reading = open(self.closed.to(true, false))?;
-        let writing = open(self.closed.to(false, true))?;
-        let uses = [(&reading, &call.effects.reads), (&writing, &call.effects.writes)];
-        for (gate, path) in
-            uses.iter().flat_map(|(gate, paths)| paths.iter().map(move |p| (gate, p)))
-        {
-            match gate.resolve(path) {
-                // What the file system refuses, the tool reports: that is no rule's business.
-                Ok(_) => {}
-                Err(e) if e.is_policy() => return Err(e.to_string()),
-                Err(_) => {}
+        let always = open(self.closed.to(false, false))?;
+        // Opened only where they differ: every call passes here, twice.
+        let (for_reading, for_writing) = match self.closed.depends_on_use() {
+            true => {
+                let reading = open(self.closed.to(true, false))?;
+                (Some(reading), Some(open(self.closed.to(false, true))?))
+            }
+            false => (None, None),
+        };
+        let reading = for_reading.as_ref().unwrap_or(&always);
+        let writing = for_writing.as_ref().unwrap_or(&always);
+        for (gate, paths) in [(reading, &call.effects.reads), (writing, &call.effects.writes)] {
+            for path in paths {
+                match gate.resolve(path) {
+                    // What the file system refuses, the tool reports: that is no rule's business.
+                    Ok(_) => {}
+                    Err(e) if e.is_policy() => return Err(e.to_string()),
+                    Err(_) => {}
+                }
             }
         }
         for address in &call.effects.connects {
@@ -160,8 +168,7 @@ impl Gate {
         }
         let verdict = match &call.effects.command {
             Some(command) => {
-                let always = open(self.closed.to(false, false))?;
-                let gates = [&always, &reading, &writing];
+                let gates = [&always, reading, writing];
                 Some(self.judge_command(command, &call.effects.reads, gates)?)
             }
             None => None,
@@ -264,6 +271,11 @@ impl ClosedPaths {
             list([readable, &[]]),
             list([readable, writable]),
         ])
+    }
+
+    /// Whether it makes a difference what a path is used for.
+    fn depends_on_use(&self) -> bool {
+        self.0[3].len() > self.0[0].len()
     }
 
     fn to(&self, reads: bool, writes: bool) -> Arc<[PathBuf]> {

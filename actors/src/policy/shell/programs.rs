@@ -8,23 +8,8 @@ use super::walk::Walk;
 use super::word::{Argument, Certainty};
 use crate::policy::display::visible;
 
-/// What `find` may be asked without doing anything.
+/// What `find` may be asked without doing anything, by words that take no text.
 const FIND: &[&str] = &[
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-type",
-    "-maxdepth",
-    "-mindepth",
-    "-size",
-    "-mtime",
-    "-mmin",
-    "-atime",
-    "-amin",
-    "-ctime",
-    "-cmin",
     "-newer",
     "-empty",
     "-print",
@@ -35,14 +20,7 @@ const FIND: &[&str] = &[
     "-a",
     "-and",
     "-prune",
-    "-regex",
-    "-iregex",
-    "-regextype",
-    "-perm",
-    "-user",
-    "-group",
     "-ls",
-    "-printf",
     "-quit",
     "-readable",
     "-writable",
@@ -53,12 +31,9 @@ const FIND: &[&str] = &[
     "-daystart",
     "-true",
     "-false",
-    "-inum",
-    "-links",
     "-P",
-    "-lname",
 ];
-/// Those of them whose value is text.
+/// And by words whose value is text.
 const FIND_TEXT: &[&str] = &[
     "-name",
     "-iname",
@@ -158,7 +133,8 @@ impl Walk<'_> {
                         self.path(&file.text, Use::Write);
                     }
                 }
-                word if FIND.contains(&word) => text = FIND_TEXT.contains(&word),
+                word if FIND_TEXT.contains(&word) => text = true,
+                word if FIND.contains(&word) => {}
                 "!" | "(" | ")" | "," => {}
                 word if word.starts_with('-') => {
                     self.note(Weight::High, || {

@@ -6,9 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use rookery_messages::BoxFuture;
-use rookery_messages::tool::{
-    CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec,
-};
+use rookery_messages::tool::{CallEffects, Effects, Tool, ToolContext, ToolResult, ToolSpec};
 use serde_json::json;
 
 use super::super::args::{self, Arguments};
@@ -65,16 +63,7 @@ impl Tool for WebFetch {
     }
 
     fn effects(&self, arguments: &Arguments) -> CallEffects {
-        let url = args::required(arguments, "url").map(str::to_owned);
-        CallEffects {
-            effects: Effects::ReadOnly,
-            reach: Reach::Outside,
-            connects: url.into_iter().collect(),
-            brings_in: true,
-            // The address itself can carry data out.
-            carries_out: true,
-            ..CallEffects::read_only()
-        }
+        super::reaching(Effects::ReadOnly, args::required(arguments, "url").ok())
     }
 
     fn timeout(&self, _: &Arguments) -> Duration {

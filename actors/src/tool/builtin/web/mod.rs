@@ -16,7 +16,7 @@ mod tree;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_messages::tool::{Tool, ToolContext, ToolResult};
+use rookery_messages::tool::{CallEffects, Effects, Reach, Tool, ToolContext, ToolResult};
 
 use self::frame::Framer;
 use super::files::interrupted;
@@ -45,6 +45,19 @@ impl Web {
             }
             () = cx.cancel.cancelled() => Err(interrupted()),
         }
+    }
+}
+
+/// What a call to this address does. What comes back is a stranger's, and the address itself can carry data
+/// out.
+fn reaching(effects: Effects, url: Option<&str>) -> CallEffects {
+    CallEffects {
+        effects,
+        reach: Reach::Outside,
+        connects: url.map(str::to_owned).into_iter().collect(),
+        brings_in: true,
+        carries_out: true,
+        ..CallEffects::read_only()
     }
 }
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rookery_messages::BoxFuture;
-use rookery_messages::tool::{
-    CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec, head,
-};
+use rookery_messages::tool::{CallEffects, Effects, Tool, ToolContext, ToolResult, ToolSpec, head};
 use serde_json::{Value, json};
 
 use super::super::args::{self, Arguments};
@@ -66,16 +64,8 @@ impl Tool for HttpRequest {
             return CallEffects::unknown();
         };
         let reads = matches!(method, Method::GET | Method::HEAD);
-        CallEffects {
-            // What a server does on a write is not ours to know, nor whether it may be repeated.
-            effects: if reads { Effects::ReadOnly } else { Effects::Once },
-            reach: Reach::Outside,
-            connects: vec![url.to_owned()],
-            brings_in: true,
-            // An address, too, can carry data out.
-            carries_out: true,
-            ..CallEffects::read_only()
-        }
+        // What a server does on a write is not ours to know, nor whether it may be repeated.
+        super::reaching(if reads { Effects::ReadOnly } else { Effects::Once }, Some(url))
     }
 
     fn timeout(&self, _: &Arguments) -> Duration {
