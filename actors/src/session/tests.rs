@@ -57,6 +57,7 @@ mod observed;
 mod orders;
 mod pieces;
 mod preparing;
+mod remembering;
 mod schedules;
 
 use self::doubles::*;
@@ -188,6 +189,7 @@ impl Rig {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            memory: None,
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };

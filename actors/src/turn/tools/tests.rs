@@ -49,6 +49,7 @@ fn bundle(
         approval_route: None,
         approval_inherits: false,
         receipts: ReceiptSettings::default(),
+        memory: None,
     })
 }
 
