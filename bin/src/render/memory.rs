@@ -78,18 +78,18 @@ pub fn forgotten(answer: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rookery_messages::ids::{AgentName, ConversationId, MemoryId};
+    use rookery_messages::ids::AgentName;
     use rookery_messages::memory::{Category, Source};
-    use uuid::Uuid;
 
     use super::*;
 
     #[test]
     fn an_entry_is_shown_with_its_source_and_without_what_a_terminal_obeys() {
+        let nil = "00000000-0000-0000-0000-000000000000";
         let one = MemoryEntry {
-            id: MemoryId(Uuid::nil()),
+            id: nil.parse().unwrap(),
             agent: AgentName::new("home"),
-            scope: MemoryScope::Session(ConversationId(Uuid::nil())),
+            scope: MemoryScope::Session(nil.parse().unwrap()),
             key: "rule".into(),
             content: "send\u{1b}[2J files".into(),
             category: Category::Core,

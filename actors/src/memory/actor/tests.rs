@@ -94,7 +94,7 @@ fn question() -> RecallQuery {
 
 #[tokio::test(start_paused = true)]
 async fn a_backend_that_fails_or_hangs_is_an_error_in_time_and_the_next_answer_comes() {
-    let mut rig = rig(8).await;
+    let rig = rig(8).await;
     assert_eq!(rig.client.recall(question()).await, Ok(Vec::new()));
     assert!(rig.client.is_empty());
     *rig.mood.lock() = Mood::Fails;
@@ -112,7 +112,7 @@ async fn a_backend_that_fails_or_hangs_is_an_error_in_time_and_the_next_answer_c
 // I8, I10
 #[tokio::test(start_paused = true)]
 async fn requests_under_way_are_bounded_and_a_panic_is_the_actors_alone() {
-    let mut rig = rig(4).await;
+    let rig = rig(4).await;
     *rig.mood.lock() = Mood::Hangs;
     let asked: Vec<_> = (0..4).map(|_| rig.client.get(MemoryId(Uuid::nil()))).collect();
     assert_eq!(rig.client.get(MemoryId(Uuid::nil())).await, Err(MemoryError::Busy));
