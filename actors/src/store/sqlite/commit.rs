@@ -14,7 +14,7 @@ use rookery_messages::{chat::Usage, turn::Outcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Result;
-use super::{children, codec, finish, outbox, records};
+use super::{children, codec, finish, merge, outbox, records};
 
 /// What a commit has to know of its turn.
 struct Current {
@@ -29,6 +29,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
         nothing_waits: false,
         stops: Vec::new(),
+        unmerged: Vec::new(),
     };
     let nothing_waits = || -> Result<bool> {
         Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
@@ -40,10 +41,12 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     if current.ended {
         return Err(StoreError::Stale.into());
     }
-    for entry in &commit.entries {
+    let unmerged = merge::rows(conn, commit)?;
+    for entry in commit.entries.iter().filter(|entry| !merge::is_about(entry, &unmerged)) {
         add_entry(conn, current.seq, entry, commit.at)?;
     }
-    for message in &commit.messages {
+    let is_merged = |message: &&StoredMessage| !unmerged.iter().any(|row| row.0 == message.id.0);
+    for message in commit.messages.iter().filter(is_merged) {
         add_message(conn, commit.conversation_id, message)?;
     }
     for call in &commit.calls {
@@ -85,6 +88,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         records::audit(conn, row)?;
     }
     ack.nothing_waits = nothing_waits()?;
+    ack.unmerged = unmerged;
     Ok(ack)
 }
 
