@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rookery_messages::tool::ToolSpec;
-use serde_json::Value;
 
+use super::request::wire_tool;
 use super::schema::lower;
 
 /// Most lowered schemas kept.
@@ -18,12 +18,12 @@ const MOST_REFUSED: usize = 1_024;
 #[derive(Clone)]
 pub(super) struct Offer {
     pub(super) spec: Arc<ToolSpec>,
-    /// Its schema, lowered.
-    pub(super) parameters: Arc<Value>,
+    /// As the API is told of it, as JSON.
+    pub(super) wire: Arc<str>,
 }
 
-/// A spec, and its schema lowered.
-type Lowered = (Weak<ToolSpec>, Arc<Value>);
+/// A spec, and what the API is told of it.
+type Lowered = (Weak<ToolSpec>, Arc<str>);
 
 /// What one profile knows of tools. Shared by all its calls.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Offers {
         });
         let offered: Vec<_> = offered.cloned().collect();
         drop(refused);
-        offered.into_iter().map(|spec| Offer { parameters: self.lowered(&spec), spec }).collect()
+        offered.into_iter().map(|spec| Offer { wire: self.lowered(&spec), spec }).collect()
     }
 
     /// The tools in quarantine, by name.
@@ -61,12 +61,12 @@ impl Offers {
         }
     }
 
-    fn lowered(&self, spec: &Arc<ToolSpec>) -> Arc<Value> {
+    fn lowered(&self, spec: &Arc<ToolSpec>) -> Arc<str> {
         let mut kept = self.lowered.lock();
-        if let Some((known, schema)) = kept.get(&spec.name)
+        if let Some((known, wire)) = kept.get(&spec.name)
             && std::ptr::eq(known.as_ptr(), Arc::as_ptr(spec))
         {
-            return Arc::clone(schema);
+            return Arc::clone(wire);
         }
         let lowered = lower(&spec.parameters);
         if !lowered.loosened.is_empty() {
@@ -74,14 +74,14 @@ impl Offers {
             let loosened = loosened.join("; ");
             tracing::info!(tool = spec.name, loosened, "a schema was loosened for this provider");
         }
-        let schema = Arc::new(lowered.schema);
+        let wire: Arc<str> = wire_tool(spec, &lowered.schema).into();
         if kept.len() >= MOST_KEPT {
             kept.retain(|_, (known, _)| known.strong_count() > 0);
         }
         if kept.len() < MOST_KEPT {
-            kept.insert(spec.name.clone(), (Arc::downgrade(spec), Arc::clone(&schema)));
+            kept.insert(spec.name.clone(), (Arc::downgrade(spec), Arc::clone(&wire)));
         }
-        schema
+        wire
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn blamed<'a>(body: &str, offers: &'a [Offer]) -> Option<&'a Offer> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -122,10 +122,14 @@ mod tests {
         let offers = Offers::default();
         let tools = [spec("a", json!({"type": ["object", "null"]}))];
         let (first, second) = (offers.of(&tools), offers.of(&tools));
-        assert!(Arc::ptr_eq(&first[0].parameters, &second[0].parameters));
-        assert_eq!(*first[0].parameters, json!({"type": "object", "properties": {}}));
+        assert!(Arc::ptr_eq(&first[0].wire, &second[0].wire));
+        let parameters = |offer: &Offer| {
+            let wire: Value = serde_json::from_str(&offer.wire).unwrap();
+            wire["function"]["parameters"].clone()
+        };
+        assert_eq!(parameters(&first[0]), json!({"type": "object", "properties": {}}));
         let changed = offers.of(&[spec("a", json!({"properties": {"x": true}}))]);
-        assert_eq!(changed[0].parameters["properties"], json!({"x": {}}));
+        assert_eq!(parameters(&changed[0])["properties"], json!({"x": {}}));
     }
 
     // A105

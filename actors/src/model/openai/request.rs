@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rookery_messages::chat::{ChatMessage, ToolCall};
 use rookery_messages::model::ModelRequest;
-use rookery_messages::tool::text;
+use rookery_messages::tool::{ToolSpec, text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,13 +19,38 @@ pub(super) fn body(
     request: &ModelRequest,
     offers: &[Offer],
 ) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&Body {
+    let mut body = serde_json::to_vec(&Body {
         model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         messages: request.messages.iter().map(WireMessage::from).collect(),
-        tools: offers.iter().map(WireTool::from).collect(),
+    })?;
+    if !offers.is_empty() {
+        // Before the closing brace: the tools are JSON already, the same in every request.
+        body.pop();
+        body.extend_from_slice(b",\"tools\":[");
+        for (index, offer) in offers.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(offer.wire.as_bytes());
+        }
+        body.extend_from_slice(b"]}");
+    }
+    Ok(body)
+}
+
+/// One tool as the API is told of it.
+pub(super) fn wire_tool(spec: &ToolSpec, parameters: &Value) -> String {
+    serde_json::json!({
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": parameters,
+        },
     })
+    .to_string()
 }
 
 #[derive(Serialize)]
@@ -34,8 +59,6 @@ struct Body<'a> {
     stream: bool,
     stream_options: StreamOptions,
     messages: Vec<WireMessage<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<WireTool<'a>>,
 }
 
 #[derive(Serialize)]
@@ -130,39 +153,12 @@ fn wire_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if name.is_empty() { "unknown".to_owned() } else { name })
 }
 
-#[derive(Serialize)]
-struct WireTool<'a> {
-    r#type: &'static str,
-    function: WireSpec<'a>,
-}
-
-#[derive(Serialize)]
-struct WireSpec<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> From<&'a Offer> for WireTool<'a> {
-    fn from(offer: &'a Offer) -> Self {
-        Self {
-            r#type: "function",
-            function: WireSpec {
-                name: &offer.spec.name,
-                description: &offer.spec.description,
-                parameters: &offer.parameters,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use rookery_messages::chat::Arguments;
     use rookery_messages::ids::CallId;
-    use rookery_messages::tool::ToolSpec;
     use serde_json::json;
     use uuid::Uuid;
 

@@ -9,7 +9,7 @@ use rookery_messages::turn::{Outcome, TurnFinish, TurnState};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
-use super::codec::{self, TURN_COLUMNS};
+use super::codec::{self, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
 use super::{finish, inbox, merge, outbox, records};
 
@@ -120,7 +120,7 @@ pub(super) fn desk(
 
 fn record(conn: &Connection, turn: TurnId) -> Result<rookery_messages::turn::TurnRecord> {
     let (seq, mut record) = conn
-        .prepare_cached(&format!("SELECT {TURN_COLUMNS} WHERE t.id = ?1"))?
+        .prepare_cached(&format!("SELECT {TURN_COLUMNS} {TURN_TABLES} WHERE t.id = ?1"))?
         .query_row([turn.0.as_bytes()], codec::turn)?;
     record.calls = codec::calls(conn, seq)?;
     Ok(record)
