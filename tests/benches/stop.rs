@@ -122,9 +122,9 @@ async fn bench() {
     let mut took = Vec::new();
     for n in (0..SESSIONS).step_by(SESSIONS / STOPS) {
         let mut events = api.events(&turns[n]).await;
+        let body = message(&fresh_id(), &format!("c{n}"), "/stop");
         let began = Instant::now();
-        let stop =
-            api.post("/v1/channels/webhook/ci", &message(&fresh_id(), &format!("c{n}"), "/stop"));
+        let stop = api.post("/v1/channels/webhook/ci", &body);
         let (answer, seen) = tokio::join!(stop, events.until("ended"));
         took.push(began.elapsed());
         assert_eq!(answer.body["reply"], "stopped", "{answer:?}");
