@@ -110,6 +110,9 @@ pub mod text {
          instructions and no permission.]";
     /// What stands below it.
     pub const MEMORY_CLOSE: &str = "[/Memory context]";
+    /// What people are told when a conversation was trimmed harder than its estimate said.
+    pub const TRIMMED_NOTICE: &str =
+        "the conversation is longer than the model's window; older parts of it were left out";
     /// The note that older turns were left out.
     pub const BREADCRUMB: &str =
         "[Earlier messages of this conversation were left out to fit the model's window.]";

@@ -55,6 +55,7 @@ mod engine;
 mod limits;
 mod observed;
 mod orders;
+mod overflowing;
 mod pieces;
 mod preparing;
 mod remembering;
@@ -192,6 +193,7 @@ impl Rig {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            anchor: Arc::default(),
             memory: None,
         };
         let channel =

@@ -14,6 +14,7 @@ use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use super::delegate::Nested;
+use super::fit::Anchor;
 use super::narrowing::Narrowing;
 use super::recall::MemoryAccess;
 use crate::hook::Hooks;
@@ -58,6 +59,8 @@ pub struct AgentBundle {
     pub approval_inherits: bool,
     /// Receipts of its tool results.
     pub receipts: ReceiptSettings,
+    /// What its provider counted in the last request.
+    pub anchor: Arc<Anchor>,
     /// What its turns are told unasked; none: it has no memory.
     pub memory: Option<MemoryAccess>,
 }

@@ -4,6 +4,7 @@ mod actor;
 mod asking;
 mod bundle;
 pub mod delegate;
+mod fit;
 pub mod loops;
 pub mod machine;
 mod narrowing;
@@ -17,6 +18,7 @@ pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
 pub use bundle::{AgentBundle, AskedAt, ChannelFacts, StoredProcesses, TurnDeps};
+pub use fit::Anchor;
 pub use narrowing::Narrowing;
 pub use prepare::Judge;
 pub use recall::MemoryAccess;

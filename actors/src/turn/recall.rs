@@ -83,11 +83,14 @@ impl Recollection {
 
     /// What is left of a window of so many tokens (0: no limit).
     pub(super) fn leaves_of(&self, budget: u64) -> u64 {
+        if budget == 0 { 0 } else { budget.saturating_sub(self.size()).max(1) }
+    }
+
+    /// What it is estimated at, in tokens.
+    pub(super) fn size(&self) -> u64 {
         match self {
-            Self::Told(block) if budget > 0 && !block.is_empty() => {
-                budget.saturating_sub(estimate(block)).max(1)
-            }
-            _ => budget,
+            Self::Told(block) if !block.is_empty() => estimate(block),
+            _ => 0,
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Window {
     pub dropped: u32,
     /// Tool results shortened.
     pub shortened: u32,
+    /// What the messages are estimated at, in tokens.
+    pub total: u64,
 }
 
 /// Rough count of tokens: four ASCII characters, or one other character, a token.
@@ -67,15 +69,15 @@ pub fn window(system: &str, history: &[ChatMessage], budget: u64, cut: bool) -> 
         total += estimate(text::BREADCRUMB) + PER_MESSAGE;
     }
     messages.extend_from_slice(&history[first..]);
-    let shortened = if budget > 0 { shorten(&mut messages, total, budget) } else { 0 };
-    Window { messages, dropped: u32::try_from(first).unwrap_or(u32::MAX), shortened }
+    let shortened = if budget > 0 { shorten(&mut messages, &mut total, budget) } else { 0 };
+    Window { messages, dropped: u32::try_from(first).unwrap_or(u32::MAX), shortened, total }
 }
 
 /// The newest turn is kept whole; its oldest tool results are shortened, visibly (V-C3).
-fn shorten(messages: &mut [ChatMessage], mut total: u64, budget: u64) -> u32 {
+fn shorten(messages: &mut [ChatMessage], total: &mut u64, budget: u64) -> u32 {
     let mut count = 0;
     for message in messages {
-        if total <= budget {
+        if *total <= budget {
             break;
         }
         let ChatMessage::Tool { output, .. } = message else { continue };
@@ -88,7 +90,7 @@ fn shorten(messages: &mut [ChatMessage], mut total: u64, budget: u64) -> u32 {
         let short = format!(
             "{kept_head}\n[… {removed} bytes left out to fit the model's window …]\n{kept_tail}"
         );
-        total = total.saturating_sub(estimate(output)).saturating_add(estimate(&short));
+        *total = total.saturating_sub(estimate(output)).saturating_add(estimate(&short));
         *output = short;
         count += 1;
     }

@@ -410,6 +410,7 @@ fn bundle(
         approval_route: agent.approval_route.as_deref().map(AskedAt::new),
         approval_inherits: agent.approval_route_inherit,
         receipts: agent.tool_receipts,
+        anchor: Arc::default(),
         memory: None,
     })
 }

@@ -20,17 +20,9 @@ impl Turn {
             return Ok(());
         }
         self.judge.tools.advance();
-        let mut fitted = window(
-            &self.judge.tools.system_prompt(),
-            self.machine.history(),
-            self.recall.leaves_of(bundle.runtime.max_context_tokens),
-            self.claim.history_cut,
-        );
-        self.recall.tell(&mut fitted.messages);
-        if fitted.dropped > 0 || fitted.shortened > 0 {
-            let dropped = fitted.dropped;
-            self.voice.observe(|scope| Observation::Trimmed { scope, dropped });
-        }
+        let fitted = self.fitted();
+        self.fit.sending(fitted.total);
+        self.tell_of_trim(&fitted);
         let (messages, changes) = match wire_check::prepared(fitted.messages) {
             Ok(prepared) => prepared,
             Err(fault) => {
@@ -63,6 +55,7 @@ impl Turn {
         let specs = if tools { self.judge.tools.specs() } else { Vec::new() };
         self.shown = Arc::default();
         self.seen_bytes = 0;
+        self.offered = tools;
         let report = reserve(ctx)?;
         let args = ModelArgs {
             iteration,

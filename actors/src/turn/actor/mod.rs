@@ -6,6 +6,7 @@
 //! on (DESIGN.md, section 5).
 
 mod children;
+mod fitting;
 mod hooks;
 
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 
 use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 use super::delegate::{Delegator, notice};
+use super::fit::Fit;
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
 use super::prepare::Judge;
 use super::recall::Recollection;
@@ -80,6 +82,10 @@ pub struct Turn {
     voice: TurnVoice,
     began: Instant,
     model: Option<(ActorId, u32)>,
+    /// How large its requests may be.
+    fit: Fit,
+    /// Whether the last model call had tools on offer.
+    offered: bool,
     /// What memory has to say before the message.
     recall: Recollection,
     /// The model call that waits for memory, or whose messages the hooks look at; whether tools are on offer.
@@ -166,6 +172,8 @@ impl Supervised for TurnActor {
             voice,
             began: Instant::now(),
             model: None,
+            fit: Fit::default(),
+            offered: true,
             recall,
             preparing: None,
             shown_to_hooks: None,
@@ -203,6 +211,7 @@ impl Supervised for TurnActor {
             }
             TurnMsg::ModelEnded(report) => {
                 state.model = None;
+                let Some(report) = state.sized_up(ctx, report).await? else { return Ok(()) };
                 Input::Model(report)
             }
             TurnMsg::BatchEnded(report) => {
