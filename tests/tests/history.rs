@@ -103,6 +103,51 @@ async fn a_single_turn_over_the_window_is_kept_and_its_oldest_results_are_shorte
     world.finish().await;
 }
 
+fn too_long() -> Reply {
+    let why =
+        "This model's maximum context length is 8192 tokens, however you requested 9042 tokens";
+    Reply::error(400, why)
+}
+
+// V-C7, A051
+#[tokio::test]
+async fn a_request_the_provider_finds_too_long_is_sent_again_without_the_oldest_turns() {
+    let world = World::start(program!(), Config::new()).await;
+    let mut ws = world.api.ws("c").await;
+    for name in ["alpha", "beta", "gamma"] {
+        ws.say(name, &long(name)).await;
+        ws.until("ended").await;
+    }
+    world.model.script("delta", [too_long(), too_long(), Reply::text("it fits")]);
+    ws.say("delta", "delta").await;
+    let told = ws.until("ended").await;
+    assert_eq!(told.last().unwrap()["reply"], "it fits");
+    let notices = told.iter().filter(|event| event["type"] == "notice");
+    assert_eq!(notices.filter(|event| event["text"] == text::TRIMMED_NOTICE).count(), 2);
+    let requests = world.model.requests_for("delta");
+    let sizes: Vec<usize> = requests.iter().map(|request| whole(request).len()).collect();
+    assert!(sizes.len() == 3 && sizes[0] > sizes[1] && sizes[1] > sizes[2], "{sizes:?}");
+    assert_eq!(requests.iter().map(breadcrumbs).collect::<Vec<_>>(), [0, 1, 1]);
+    let kept = world.api.messages("ws", "c").await;
+    assert_eq!(kept.len(), 8, "the record is whole");
+    ws.close().await;
+    world.finish().await;
+}
+
+// V-C8, A049
+#[tokio::test]
+async fn a_single_message_that_is_too_long_fails_once_with_the_sizes_and_the_next_starts_clean() {
+    let world = World::start(program!(), Config::new()).await;
+    world.model.script("alpha", [too_long()]);
+    let turn = world.api.say("c", &long("alpha")).await;
+    assert_eq!((turn.result(), turn.fault()), ("failed", "provider_context_too_long"));
+    let message = &turn.error.as_ref().unwrap().message;
+    assert!(message.contains("nothing more can be left out"), "{message}");
+    assert_eq!(world.model.count(), 1);
+    assert_eq!(world.api.say("c", "beta").await.result(), "answered");
+    world.finish().await;
+}
+
 // V-C9
 #[tokio::test]
 async fn an_unrelated_provider_error_starts_no_recovery() {
