@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use parking_lot::Mutex;
 use rookery_messages::address::{Address, Reserved, SendError};
-use rookery_messages::chat::{Arguments, ToolCall, Usage};
+use rookery_messages::chat::{Arguments, OpaqueBlock, ToolCall, Usage};
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::CallId;
@@ -362,14 +362,28 @@ impl Call {
             said: ScrubStream::new(Arc::clone(&self.redactor)),
             thought: ScrubStream::new(Arc::clone(&self.redactor)),
         };
+        let mut opaque = Vec::new();
         while let Some(delta) = stream.next().await {
-            match delta? {
+            let delta = match delta {
+                // The provider itself could not read what its model asked for: the same as a textual
+                // call that can't be read (V-F16).
+                Err(error) if error.class == ModelErrorClass::MalformedCall => {
+                    let why = self.redactor.scrub(&error.message);
+                    let rest = (shown.thought.finish(), shown.said.finish());
+                    self.tell(rest.0, rest.1, &mut shown.text);
+                    let partial = self.shown.lock().clone();
+                    return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
+                }
+                delta => delta?,
+            };
+            match delta {
                 ModelDelta::Text(part) => self.show(reader.push(&part), &mut shown),
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(thinking) => {
                     self.show(Released { thinking, ..Released::default() }, &mut shown);
                 }
                 ModelDelta::Usage(reported) => *usage = reported,
+                ModelDelta::Opaque(block) => opaque.push(block),
                 ModelDelta::Ended { mut calls, mut finish } => {
                     let end = reader.finish();
                     self.show(Released { text: end.text, thinking: end.thinking }, &mut shown);
@@ -385,7 +399,7 @@ impl Call {
                         text.truncate(text.trim_end().len());
                     }
                     take_textual(&mut calls, end.calls, &mut finish);
-                    let response = self.complete(profile, text, calls, finish, *usage)?;
+                    let response = self.complete(profile, text, (calls, opaque), finish, *usage)?;
                     return Ok(ModelEnd::Completed(response));
                 }
             }
@@ -436,7 +450,7 @@ impl Call {
         &self,
         profile: &ProfileRef,
         text: String,
-        calls: Vec<RawCall>,
+        (calls, mut opaque): (Vec<RawCall>, Vec<OpaqueBlock>),
         finish: FinishReason,
         usage: Usage,
     ) -> Result<ModelResponse, ModelError> {
@@ -458,7 +472,12 @@ impl Call {
             })
             .collect();
         let text = self.redactor.scrub(&text);
-        Ok(ModelResponse { text, calls, finish, usage, served_by: profile.name.clone() })
+        // I12: a block in which the model repeats a secret can't be altered, so it is not kept.
+        opaque.retain(|block| {
+            let said = block.block.to_string();
+            self.redactor.scrub(&said) == said
+        });
+        Ok(ModelResponse { text, calls, opaque, finish, usage, served_by: profile.name.clone() })
     }
 }
 

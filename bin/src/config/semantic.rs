@@ -112,13 +112,19 @@ fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {
 
 fn check_providers(settings: &Settings, found: &mut Findings<'_>) {
     for (name, provider) in &settings.providers {
-        if provider.kind == ProviderKind::Openai && provider.model.trim().is_empty() {
+        if provider.kind != ProviderKind::Demo && provider.model.trim().is_empty() {
             found.add(&["providers", name, "model"], "is missing; set it to the model's name");
         }
         if let Some(url) = &provider.base_url
             && !is_http_url(url)
         {
             found.add(&["providers", name, "base_url"], NOT_A_URL);
+        }
+        if provider.max_output_tokens == Some(0) {
+            found.add(
+                &["providers", name, "max_output_tokens"],
+                "must be at least 1; leave it out for no limit of ours",
+            );
         }
         for other in &provider.fallback {
             let path = ["providers", name.as_str(), "fallback"];

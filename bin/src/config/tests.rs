@@ -377,6 +377,20 @@ fn an_openai_key_in_the_environment_makes_its_provider() {
 }
 
 #[test]
+fn an_anthropic_key_in_the_environment_makes_its_provider_if_there_is_no_openai_key() {
+    let provider = |environment: &Environment| {
+        let settings = read("", environment).unwrap().settings;
+        settings.providers[&settings.agents["home"].provider].clone()
+    };
+    let anthropic = ("ANTHROPIC_API_KEY", "sk-ant-1");
+    let made = provider(&Environment::from([anthropic, ("ROOKERY_MODEL", "m-1")]));
+    assert_eq!((made.kind, made.model.as_str()), (ProviderKind::Anthropic, "m-1"));
+    assert_eq!(made.api_key.as_ref().unwrap().expose(), "sk-ant-1");
+    let both = provider(&Environment::from([anthropic, ("OPENAI_API_KEY", "sk-1")]));
+    assert_eq!(both.kind, ProviderKind::Openai);
+}
+
+#[test]
 fn what_is_configured_is_completed_and_not_changed() {
     // Providers alone: home takes the one called main.
     let settings = loaded("[providers.a]\nkind='demo'\n[providers.main]\nkind='demo'");

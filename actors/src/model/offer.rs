@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rookery_messages::tool::ToolSpec;
 use serde_json::Value;
 
-use super::schema::lower;
+use super::schema::{Lowered as LoweredSchema, lower};
 
 /// Most lowered schemas kept.
 const MOST_KEPT: usize = 4_096;
@@ -26,14 +26,26 @@ pub(super) struct Offer {
 type Lowered = (Weak<ToolSpec>, Arc<Value>);
 
 /// What one profile knows of tools. Shared by all its calls.
-#[derive(Default)]
 pub(super) struct Offers {
+    /// Makes a schema one that the API takes.
+    lower: fn(&Value) -> LoweredSchema,
     lowered: Mutex<HashMap<String, Lowered>>,
     /// The tools that the API refused, as they were (A105).
     refused: Mutex<HashMap<String, Arc<ToolSpec>>>,
 }
 
+impl Default for Offers {
+    fn default() -> Self {
+        Self::new(lower)
+    }
+}
+
 impl Offers {
+    /// For an API that takes schemas as `lower` makes them.
+    pub(super) fn new(lower: fn(&Value) -> LoweredSchema) -> Self {
+        Self { lower, lowered: Mutex::default(), refused: Mutex::default() }
+    }
+
     /// The tools that are offered of these.
     pub(super) fn of(&self, tools: &[Arc<ToolSpec>]) -> Vec<Offer> {
         let refused = self.refused.lock();
@@ -68,7 +80,7 @@ impl Offers {
         {
             return Arc::clone(schema);
         }
-        let lowered = lower(&spec.parameters);
+        let lowered = (self.lower)(&spec.parameters);
         if !lowered.loosened.is_empty() {
             let loosened: Vec<&str> = lowered.loosened.iter().map(String::as_str).collect();
             let loosened = loosened.join("; ");
