@@ -9,6 +9,7 @@ pub mod observe;
 pub mod policy;
 pub mod runtime;
 pub mod session;
+pub mod starters;
 pub mod store;
 pub mod tool;
 pub mod turn;

@@ -17,14 +17,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_actors::channel::{Intake, IntakeArgs, Sender, SenderArgs};
-use rookery_actors::gateway::{Gateway, GatewayArgs, GatewayMsg, MAILBOX};
-use rookery_actors::model::{ProviderActor, ProviderArgs};
-use rookery_actors::observe::{ObserverActor, ObserverArgs, Recorder, RecorderMsg};
-use rookery_actors::runtime::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
-use rookery_actors::session::{RouterActor, RouterArgs};
-use rookery_actors::store::{OpenStore, StoreActor, StoreClient};
-use rookery_actors::tool::mcp::{McpActor, McpArgs, McpMsg};
+use rookery_actors::channel::{IntakeArgs, SenderArgs};
+use rookery_actors::gateway::{GatewayArgs, GatewayMsg, MAILBOX};
+use rookery_actors::model::ProviderArgs;
+use rookery_actors::observe::{ObserverArgs, RecorderMsg};
+use rookery_actors::runtime::{Child, SpawnError, SpawnSpec, Spawner};
+use rookery_actors::session::RouterArgs;
+use rookery_actors::starters;
+use rookery_actors::store::{OpenStore, StoreClient};
+use rookery_actors::tool::mcp::{McpArgs, McpMsg};
 use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::channel::{IntakeMsg, SenderMsg};
 use rookery_messages::child::{ChildPolicy, Exhausted, Intensity, Strategy};
@@ -133,11 +134,10 @@ pub async fn start(
 
 /// The table.
 fn tree(plan: Arc<ServicePlan>, log: Arc<StopLog>) -> SupervisorSpec {
-    let store = ChildStarter::<StoreActor>::new(SpawnSpec::new("store").mailbox(4_096), {
+    let store = starters::store(place("store", 4_096), &plan.cells.store, {
         let open = Arc::clone(&plan.store);
-        move || Arc::clone(&open)
-    })
-    .behind(Arc::clone(&plan.cells.store));
+        Box::new(move || Arc::clone(&open))
+    });
     let service_log = Arc::clone(&log);
     SupervisorSpec::new(Strategy::RestForOne)
         .siblings_stop_for(StopReason::StoreLost)
@@ -148,21 +148,21 @@ fn tree(plan: Arc<ServicePlan>, log: Arc<StopLog>) -> SupervisorSpec {
 
 fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
     let cells = &plan.cells;
-    let observer = starter::<ObserverActor>("observer", 8_192, &cells.observer, {
+    let observer = starters::observer(place("observer", 8_192), &cells.observer, {
         let plan = Arc::clone(plan);
-        move || plan.observer.clone()
+        Box::new(move || plan.observer.clone())
     });
-    let recorder = starter::<Recorder>("recorder", 1_024, &cells.recorder, {
+    let recorder = starters::recorder(place("recorder", 1_024), &cells.recorder, {
         let plan = Arc::clone(plan);
-        move || plan.cells.store_client()
+        Box::new(move || plan.cells.store_client())
     });
-    let router = starter::<RouterActor>("sessions", 16_384, &cells.router, {
+    let router = starters::sessions(place("sessions", 16_384), &cells.router, {
         let plan = Arc::clone(plan);
-        move || plan.sessions.clone()
+        Box::new(move || plan.sessions.clone())
     });
-    let gateway = starter::<Gateway>("gateway", MAILBOX, &cells.gateway, {
+    let gateway = starters::gateway(place("gateway", MAILBOX), &cells.gateway, {
         let plan = Arc::clone(plan);
-        move || plan.gateway.clone()
+        Box::new(move || plan.gateway.clone())
     });
     let (providers_plan, providers_log) = (Arc::clone(plan), Arc::clone(log));
     let (toolbox_plan, toolbox_log) = (Arc::clone(plan), Arc::clone(log));
@@ -190,7 +190,10 @@ fn providers(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         let Some(cell) = plan.cells.providers.get(&args.name) else { return spec };
         let args = args.clone();
         let name = args.name.clone();
-        spec.child(patient(2), starter::<ProviderActor>(&name, 4_096, cell, move || args.clone()))
+        spec.child(
+            patient(2),
+            starters::provider(place(&name, 4_096), cell, Box::new(move || args.clone())),
+        )
     })
 }
 
@@ -201,7 +204,10 @@ fn toolbox(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         let name = args.link.server().to_owned();
         let Some(cell) = plan.cells.mcp.get(&name) else { return spec };
         let args = args.clone();
-        spec.child(patient(5), starter::<McpActor>(&name, 256, cell, move || args.clone()))
+        spec.child(
+            patient(5),
+            starters::mcp(place(&name, 256), cell, Box::new(move || args.clone())),
+        )
     })
 }
 
@@ -226,17 +232,19 @@ fn one_channel(spec: SupervisorSpec, cells: &Cells, channel: &ChannelPlan) -> Su
         return spec;
     };
     let (sender, intake) = (channel.sender.clone(), channel.intake.clone());
-    spec.child(patient(5), starter::<Sender>("sender", 256, sender_cell, move || sender.clone()))
-        .child(patient(2), starter::<Intake>("intake", 1_024, intake_cell, move || intake.clone()))
+    spec.child(
+        patient(5),
+        starters::sender(place("sender", 256), sender_cell, Box::new(move || sender.clone())),
+    )
+    .child(
+        patient(2),
+        starters::intake(place("intake", 1_024), intake_cell, Box::new(move || intake.clone())),
+    )
 }
 
-fn starter<T: rookery_actors::runtime::Supervised>(
-    segment: &str,
-    mailbox: usize,
-    cell: &Arc<AddressCell<T::Msg>>,
-    args: impl Fn() -> T::Args + Send + Sync + 'static,
-) -> ChildStarter<T> {
-    ChildStarter::new(SpawnSpec::new(segment).mailbox(mailbox), args).behind(Arc::clone(cell))
+/// Where a child stands, and how many messages may wait for it.
+fn place(segment: &str, mailbox: usize) -> SpawnSpec {
+    SpawnSpec::new(segment).mailbox(mailbox)
 }
 
 fn parking(grace_secs: u64) -> ChildPolicy {

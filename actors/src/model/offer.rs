@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rookery_messages::tool::ToolSpec;
 use serde_json::Value;
 
+use super::openai::wire_tool;
 use super::schema::{Lowered as LoweredSchema, lower};
 
 /// Most lowered schemas kept.
@@ -20,10 +21,12 @@ pub(super) struct Offer {
     pub(super) spec: Arc<ToolSpec>,
     /// Its schema, lowered.
     pub(super) parameters: Arc<Value>,
+    /// As chat completions are told of it, as JSON: the same in every request.
+    pub(super) wire: Arc<str>,
 }
 
-/// A spec, and its schema lowered.
-type Lowered = (Weak<ToolSpec>, Arc<Value>);
+/// A spec, and its offer's schema and JSON.
+type Lowered = (Weak<ToolSpec>, Arc<Value>, Arc<str>);
 
 /// What one profile knows of tools. Shared by all its calls.
 pub(super) struct Offers {
@@ -55,7 +58,7 @@ impl Offers {
         });
         let offered: Vec<_> = offered.cloned().collect();
         drop(refused);
-        offered.into_iter().map(|spec| Offer { parameters: self.lowered(&spec), spec }).collect()
+        offered.into_iter().map(|spec| self.offer(spec)).collect()
     }
 
     /// The tools in quarantine, by name.
@@ -73,12 +76,12 @@ impl Offers {
         }
     }
 
-    fn lowered(&self, spec: &Arc<ToolSpec>) -> Arc<Value> {
+    fn offer(&self, spec: Arc<ToolSpec>) -> Offer {
         let mut kept = self.lowered.lock();
-        if let Some((known, schema)) = kept.get(&spec.name)
-            && std::ptr::eq(known.as_ptr(), Arc::as_ptr(spec))
+        if let Some((known, schema, wire)) = kept.get(&spec.name)
+            && std::ptr::eq(known.as_ptr(), Arc::as_ptr(&spec))
         {
-            return Arc::clone(schema);
+            return Offer { parameters: Arc::clone(schema), wire: Arc::clone(wire), spec };
         }
         let lowered = (self.lower)(&spec.parameters);
         if !lowered.loosened.is_empty() {
@@ -86,14 +89,16 @@ impl Offers {
             let loosened = loosened.join("; ");
             tracing::info!(tool = spec.name, loosened, "a schema was loosened for this provider");
         }
+        let wire: Arc<str> = wire_tool(&spec, &lowered.schema).into();
         let schema = Arc::new(lowered.schema);
         if kept.len() >= MOST_KEPT {
-            kept.retain(|_, (known, _)| known.strong_count() > 0);
+            kept.retain(|_, (known, ..)| known.strong_count() > 0);
         }
         if kept.len() < MOST_KEPT {
-            kept.insert(spec.name.clone(), (Arc::downgrade(spec), Arc::clone(&schema)));
+            let entry = (Arc::downgrade(&spec), Arc::clone(&schema), Arc::clone(&wire));
+            kept.insert(spec.name.clone(), entry);
         }
-        schema
+        Offer { parameters: schema, wire, spec }
     }
 }
 
@@ -135,6 +140,7 @@ mod tests {
         let tools = [spec("a", json!({"type": ["object", "null"]}))];
         let (first, second) = (offers.of(&tools), offers.of(&tools));
         assert!(Arc::ptr_eq(&first[0].parameters, &second[0].parameters));
+        assert!(Arc::ptr_eq(&first[0].wire, &second[0].wire));
         assert_eq!(*first[0].parameters, json!({"type": "object", "properties": {}}));
         let changed = offers.of(&[spec("a", json!({"properties": {"x": true}}))]);
         assert_eq!(changed[0].parameters["properties"], json!({"x": {}}));

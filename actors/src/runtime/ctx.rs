@@ -161,13 +161,19 @@ impl<T: Supervised> Ctx<T> {
         Ok(child)
     }
 
-    /// Takes a child in that a starter built with [`super::ChildStarter`].
-    pub(super) fn adopt(&mut self, handle: ChildHandle) {
+    /// Takes a child in that a [`super::Starter`] started under it.
+    pub fn adopt(&mut self, handle: ChildHandle) {
         self.children.insert(handle.id, handle);
     }
 
-    pub(super) fn parent(&self) -> (&Arc<Entry>, ActorCell) {
-        (&self.entry, self.myself.get_cell())
+    /// This actor, as the one that a [`super::Starter`] starts a child under.
+    pub fn as_parent(&self) -> super::Parent {
+        super::Parent {
+            entry: Arc::clone(&self.entry),
+            cell: self.myself.get_cell(),
+            directory: Arc::clone(&self.directory),
+            world: self.world.clone(),
+        }
     }
 
     /// Children alive, oldest first.

@@ -10,6 +10,7 @@ mod entry;
 mod host;
 mod panics;
 mod spawn;
+mod starter;
 mod supervised;
 mod tasks;
 mod world;
@@ -23,7 +24,8 @@ pub use directory::{
 };
 pub use entry::{Entry, Intent};
 pub use panics::{PanicReport, install as install_panic_hook};
-pub use spawn::{Child, ChildStarter, SpawnError, SpawnSpec, Spawner};
+pub use spawn::{Child, SpawnError, SpawnSpec, Spawner};
+pub use starter::{ChildStarter, Parent, StartChild, Starter};
 pub use supervised::{ChildExit, Supervised};
 pub use tasks::TaskKey;
 pub use world::system_world;

@@ -1,8 +1,5 @@
 //! The only way to create an actor.
 
-use std::future::Future;
-use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +9,7 @@ use rookery_messages::exit::ExitReason;
 use rookery_messages::time::World;
 use rookery_messages::tree::LastExit;
 
-use super::ctx::{ChildHandle, Ctx};
+use super::ctx::ChildHandle;
 use super::directory::Directory;
 use super::entry::Entry;
 use super::host::{ExitCell, Host, HostArgs};
@@ -99,7 +96,7 @@ pub(super) async fn spawn_under<T: Supervised>(
     spawn_at::<T>(directory, world, parent, spec, args, AddressCell::new(), true).await
 }
 
-async fn spawn_at<T: Supervised>(
+pub(super) async fn spawn_at<T: Supervised>(
     directory: &Arc<Directory>,
     world: &World,
     parent: Option<(&Arc<Entry>, ActorCell)>,
@@ -209,94 +206,5 @@ impl Spawner {
         args: T::Args,
     ) -> Result<Child<T::Msg>, SpawnError> {
         spawn_under::<T>(&self.directory, &self.world, None, spec, args).await
-    }
-}
-
-/// Starts incarnations of one child for a supervisor, behind an address that outlives them.
-pub struct ChildStarter<T: Supervised> {
-    cell: Arc<AddressCell<T::Msg>>,
-    spec: SpawnSpec,
-    args: Arc<dyn Fn() -> T::Args + Send + Sync>,
-    label: PhantomData<fn() -> T>,
-}
-
-impl<T: Supervised> ChildStarter<T> {
-    /// `args` is called for each incarnation.
-    pub fn new(spec: SpawnSpec, args: impl Fn() -> T::Args + Send + Sync + 'static) -> Self {
-        Self { cell: AddressCell::new(), spec, args: Arc::new(args), label: PhantomData }
-    }
-
-    /// Uses an address cell that others have addresses of already.
-    #[must_use]
-    pub fn behind(mut self, cell: Arc<AddressCell<T::Msg>>) -> Self {
-        self.cell = cell;
-        self
-    }
-
-    /// The address of whatever incarnation there is.
-    pub fn address(&self) -> Address<T::Msg> {
-        Address::new(Arc::clone(&self.cell))
-    }
-
-    /// The path segments below the supervisor.
-    pub fn segment(&self) -> &str {
-        &self.spec.segment
-    }
-
-    /// The kind of the actors it starts.
-    pub fn kind(&self) -> &'static str {
-        T::KIND
-    }
-
-    /// Sends say `Restarting` until the next start.
-    pub fn suspend(&self) {
-        self.cell.suspend();
-    }
-
-    /// Sends say `Closed`: there will be no next start.
-    pub fn close(&self) {
-        self.cell.close();
-    }
-
-    /// Starts the next incarnation under the actor that `ctx` belongs to.
-    pub fn start<'a, P: Supervised>(
-        &'a self,
-        ctx: &'a mut Ctx<P>,
-        grace: Duration,
-        generation: u64,
-        last_exit: Option<LastExit>,
-    ) -> impl Future<Output = Result<ChildHandle, SpawnError>> + Send + 'a {
-        panics::install();
-        // The arguments are built in the supervisor's handler: a panic there is the child's (I8).
-        let args = catch_unwind(AssertUnwindSafe(|| (self.args)())).map_err(|payload| {
-            let report = panics::report(&*payload);
-            format!("its arguments panicked: {} at {}", report.message, report.location)
-        });
-        async move {
-            let args = args.map_err(|error| SpawnError {
-                path: format!("{}/{}", ctx.path(), self.spec.segment),
-                error,
-                permanent: false,
-            })?;
-            let mut spec = self.spec.clone();
-            spec.grace = grace;
-            spec.generation = generation;
-            spec.last_exit = last_exit;
-            let (entry, cell) = ctx.parent();
-            let (entry, directory, world) =
-                (Arc::clone(entry), Arc::clone(ctx.directory()), ctx.world().clone());
-            let child = spawn_at::<T>(
-                &directory,
-                &world,
-                Some((&entry, cell)),
-                spec,
-                args,
-                Arc::clone(&self.cell),
-                false,
-            )
-            .await?;
-            ctx.adopt(child.handle.clone());
-            Ok(child.handle)
-        }
     }
 }

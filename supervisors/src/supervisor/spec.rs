@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_actors::runtime::{ChildHandle, ChildStarter, Ctx, SpawnError, SpawnSpec, Supervised};
+use rookery_actors::runtime::{
+    ChildHandle, ChildStarter, Parent, SpawnError, SpawnSpec, StartChild, Starter,
+};
 use rookery_messages::BoxFuture;
 use rookery_messages::child::{ChildPolicy, Strategy};
 use rookery_messages::exit::StopReason;
@@ -15,61 +17,13 @@ use super::report::StopLog;
 /// How long past its grace a child may take to be gone: the runtime's margin before a kill.
 pub(super) const KILL_MARGIN: Duration = Duration::from_millis(500);
 
-/// Starts incarnations of one child, whatever its type.
-pub(super) trait Starter: Send + Sync {
-    fn segment(&self) -> &str;
-    fn kind(&self) -> &'static str;
-    /// Incarnations so far, also under former incarnations of the supervisor.
-    fn generation(&self) -> u64;
-    fn suspend(&self);
-    fn close(&self);
-    fn start<'a>(
-        &'a self,
-        ctx: &'a mut Ctx<SupervisorActor>,
-        grace: Duration,
-        last_exit: Option<LastExit>,
-    ) -> BoxFuture<'a, Result<ChildHandle, SpawnError>>;
-}
-
-impl<T: Supervised> Starter for ChildStarter<T> {
-    fn segment(&self) -> &str {
-        self.segment()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.kind()
-    }
-
-    fn generation(&self) -> u64 {
-        self.address().generation()
-    }
-
-    fn suspend(&self) {
-        self.suspend();
-    }
-
-    fn close(&self) {
-        self.close();
-    }
-
-    fn start<'a>(
-        &'a self,
-        ctx: &'a mut Ctx<SupervisorActor>,
-        grace: Duration,
-        last_exit: Option<LastExit>,
-    ) -> BoxFuture<'a, Result<ChildHandle, SpawnError>> {
-        let generation = Starter::generation(self) + 1;
-        Box::pin(self.start(ctx, grace, generation, last_exit))
-    }
-}
-
 /// A supervisor as a child: given up, it closes the addresses of all below it.
 struct Nested {
     starter: ChildStarter<SupervisorActor>,
     build: Arc<dyn Fn() -> SupervisorSpec + Send + Sync>,
 }
 
-impl Starter for Nested {
+impl StartChild for Nested {
     fn segment(&self) -> &str {
         self.starter.segment()
     }
@@ -79,7 +33,7 @@ impl Starter for Nested {
     }
 
     fn generation(&self) -> u64 {
-        self.starter.address().generation()
+        self.starter.generation()
     }
 
     fn suspend(&self) {
@@ -93,19 +47,19 @@ impl Starter for Nested {
         }
     }
 
-    fn start<'a>(
-        &'a self,
-        ctx: &'a mut Ctx<SupervisorActor>,
+    fn start(
+        &self,
+        parent: Parent,
         grace: Duration,
         last_exit: Option<LastExit>,
-    ) -> BoxFuture<'a, Result<ChildHandle, SpawnError>> {
-        Starter::start(&self.starter, ctx, grace, last_exit)
+    ) -> BoxFuture<'_, Result<ChildHandle, SpawnError>> {
+        self.starter.start(parent, grace, last_exit)
     }
 }
 
 pub(super) struct ChildSpec {
     pub(super) policy: ChildPolicy,
-    pub(super) starter: Arc<dyn Starter>,
+    pub(super) starter: Starter,
 }
 
 /// What a supervisor is built from. Built anew for each incarnation of it; addresses that are to outlive
@@ -125,8 +79,8 @@ impl SupervisorSpec {
 
     /// Adds a child; it is started after, and stopped before, those added so far.
     #[must_use]
-    pub fn child<T: Supervised>(mut self, policy: ChildPolicy, starter: ChildStarter<T>) -> Self {
-        self.children.push(ChildSpec { policy, starter: Arc::new(starter) });
+    pub fn child(mut self, policy: ChildPolicy, starter: impl Into<Starter>) -> Self {
+        self.children.push(ChildSpec { policy, starter: starter.into() });
         self
     }
 
@@ -144,7 +98,7 @@ impl SupervisorSpec {
         policy.grace = policy.grace.max(build().grace());
         let args = Arc::clone(&build);
         let starter = ChildStarter::<SupervisorActor>::new(spec, move || args());
-        self.children.push(ChildSpec { policy, starter: Arc::new(Nested { starter, build }) });
+        self.children.push(ChildSpec { policy, starter: Starter::new(Nested { starter, build }) });
         self
     }
 

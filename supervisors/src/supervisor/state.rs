@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_actors::runtime::{
-    ChildExit, ChildHandle, Ctx, Entry, Intent, PlaceOrder, Placeholder, TaskKey,
+    ChildExit, ChildHandle, Ctx, Entry, Intent, PlaceOrder, Placeholder, Starter, TaskKey,
 };
 use rookery_messages::child::{ChildPolicy, Strategy};
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::report::{
     ChildEnd, ChildReport, ChildStanding, ExitLine, StopLog, SupervisorReport, millis,
 };
-use super::spec::{Starter, SupervisorSpec};
+use super::spec::SupervisorSpec;
 use super::{OrderRefused, SupervisorActor, SupervisorMsg};
 use crate::strategy::{self, Decision, Exit, History, Member, Plan};
 
@@ -46,7 +46,7 @@ enum Phase {
 
 struct Slot {
     policy: ChildPolicy,
-    starter: Arc<dyn Starter>,
+    starter: Starter,
     phase: Phase,
     history: History,
     last_exit: Option<LastExit>,

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use rookery_messages::chat::Usage;
 use rookery_messages::model::{FinishReason, ModelDelta, ModelError, ModelErrorClass};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::calls::{CallAssembler, CallFault};
@@ -65,6 +67,15 @@ impl ChunkParser {
         }
         if data == "[DONE]" {
             self.done = true;
+            return Ok(true);
+        }
+        if event != Some("error")
+            && let Some(text) = plain_text(data)
+        {
+            self.chunks = self.chunks.saturating_add(1);
+            self.count(text.len())?;
+            self.has_text |= !text.trim().is_empty();
+            out.extend([ModelDelta::Text(text)]);
             return Ok(true);
         }
         match serde_json::from_str::<Value>(data) {
@@ -265,6 +276,68 @@ fn call_fault(upstream: &Upstream, fault: CallFault) -> ModelError {
         CallFault::Nameless => "asked for a tool call without a name".to_owned(),
     };
     upstream.error(ModelErrorClass::Protocol, &what)
+}
+
+/// The text of a chunk that holds a piece of text and nothing else. Nearly all chunks are such: they are
+/// read without building a document of them. Whatever else a chunk holds, it is read in full.
+fn plain_text(data: &str) -> Option<String> {
+    let chunk: PlainChunk = serde_json::from_str(data).ok()?;
+    let [choice] = chunk.choices;
+    let alone = chunk.error.is_none()
+        && chunk.usage.is_none()
+        && chunk.object.is_none_or(|object| object != "error")
+        && choice.index.is_none_or(|index| index == 0)
+        && choice.finish_reason.is_none()
+        && choice.message.is_none()
+        && choice.error.is_none()
+        && choice.usage.is_none();
+    let PlainDelta { content, refusal, reasoning, reasoning_content, tool_calls, .. } =
+        choice.delta;
+    let others = [refusal, reasoning, reasoning_content, tool_calls];
+    let alone = alone && others.iter().all(Option::is_none);
+    content.filter(|text| alone && !text.is_empty())
+}
+
+#[derive(Deserialize)]
+struct PlainChunk<'a> {
+    choices: [PlainChoice; 1],
+    #[serde(borrow, default)]
+    object: Option<&'a str>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+    #[serde(default)]
+    usage: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct PlainChoice {
+    #[serde(default)]
+    index: Option<u64>,
+    delta: PlainDelta,
+    #[serde(default)]
+    finish_reason: Option<IgnoredAny>,
+    #[serde(default)]
+    message: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+    #[serde(default)]
+    usage: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainDelta {
+    #[serde(default, rename = "role")]
+    _role: IgnoredAny,
+    content: Option<String>,
+    #[serde(default)]
+    refusal: Option<IgnoredAny>,
+    #[serde(default)]
+    reasoning: Option<IgnoredAny>,
+    #[serde(default)]
+    reasoning_content: Option<IgnoredAny>,
+    #[serde(default)]
+    tool_calls: Option<IgnoredAny>,
 }
 
 /// A text, or a list of parts of which the texts count.

@@ -9,6 +9,7 @@ use rookery_messages::chat::Origin;
 use rookery_messages::settings::{CallIdForm, ProviderSettings, ReasoningEffort};
 
 use self::chunk::ChunkParser;
+pub(super) use self::request::wire_tool;
 use super::error::Upstream;
 use super::http::{Ask, Dialect, HttpProvider, Unsendable, endpoint_in};
 

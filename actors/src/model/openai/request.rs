@@ -6,12 +6,12 @@ use std::collections::{HashSet, VecDeque};
 use rookery_messages::chat::{ChatMessage, ToolCall};
 use rookery_messages::ids::CallId;
 use rookery_messages::settings::CallIdForm;
+use rookery_messages::tool::ToolSpec;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::OpenAi;
 use crate::model::http::{Ask, Unsendable};
-use crate::model::offer::Offer;
 use crate::model::wire::{marked, wire_id, wire_name};
 use crate::model::wire_check::MAX_WIRE_ID;
 
@@ -27,7 +27,7 @@ pub(super) fn body(dialect: &OpenAi, ask: &Ask<'_>) -> Result<Vec<u8>, Unsendabl
     let cap = ask.ease.output_cap.or(dialect.max_output_tokens);
     let (max_completion_tokens, max_tokens) =
         if dialect.is_openai { (cap, None) } else { (None, cap) };
-    Ok(serde_json::to_vec(&Body {
+    let mut body = serde_json::to_vec(&Body {
         model: &ask.origin.model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
@@ -38,8 +38,33 @@ pub(super) fn body(dialect: &OpenAi, ask: &Ask<'_>) -> Result<Vec<u8>, Unsendabl
         max_completion_tokens,
         max_tokens,
         messages,
-        tools: ask.offers.iter().map(WireTool::from).collect(),
-    })?)
+    })?;
+    if !ask.offers.is_empty() {
+        // Before the closing brace: the tools are JSON already, the same in every request.
+        body.pop();
+        body.extend_from_slice(b",\"tools\":[");
+        for (index, offer) in ask.offers.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(offer.wire.as_bytes());
+        }
+        body.extend_from_slice(b"]}");
+    }
+    Ok(body)
+}
+
+/// One tool as the API is told of it.
+pub(in crate::model) fn wire_tool(spec: &ToolSpec, parameters: &Value) -> String {
+    serde_json::json!({
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": parameters,
+        },
+    })
+    .to_string()
 }
 
 /// The last look before the wire (I4): who may speak when, and that each call is followed by its result.
@@ -138,8 +163,6 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     messages: Vec<WireMessage<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<WireTool<'a>>,
 }
 
 #[derive(Serialize)]
@@ -214,32 +237,6 @@ impl<'a> WireCall<'a> {
     }
 }
 
-#[derive(Serialize)]
-struct WireTool<'a> {
-    r#type: &'static str,
-    function: WireSpec<'a>,
-}
-
-#[derive(Serialize)]
-struct WireSpec<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-}
-
-impl<'a> From<&'a Offer> for WireTool<'a> {
-    fn from(offer: &'a Offer) -> Self {
-        Self {
-            r#type: "function",
-            function: WireSpec {
-                name: &offer.spec.name,
-                description: &offer.spec.description,
-                parameters: &offer.parameters,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -248,7 +245,6 @@ mod tests {
     use rookery_messages::ids::CallId;
     use rookery_messages::model::ModelRequest;
     use rookery_messages::settings::{ProviderKind, ProviderSettings, ReasoningEffort};
-    use rookery_messages::tool::ToolSpec;
     use serde_json::json;
     use uuid::Uuid;
 

@@ -60,6 +60,9 @@ impl Redactor {
     /// The first configured secret in a text, as where it begins and its length; the longest of those that
     /// begin there.
     fn first(&self, text: &str) -> Option<(usize, usize)> {
+        if !self.holds_any(text) {
+            return None;
+        }
         self.needles
             .iter()
             .filter_map(|needle| Some((text.find(needle)?, needle.len())))
@@ -68,14 +71,21 @@ impl Redactor {
 
     /// How many bytes at the end of a text may be the beginning of a secret.
     fn begun(&self, text: &str) -> usize {
-        let longest = |needle: &String| {
-            let most = text.len().min(needle.len() - 1);
-            (MIN_SECRET_BYTES..=most)
-                .rev()
-                .find(|len| text.as_bytes().ends_with(&needle.as_bytes()[..*len]))
-                .filter(|len| text.is_char_boundary(text.len() - len))
-        };
-        self.needles.iter().filter_map(longest).max().unwrap_or_default()
+        let longest = self.needles.first().map_or(0, |needle| needle.len() - 1);
+        let (bytes, last) = (text.as_bytes(), text.len().saturating_sub(MIN_SECRET_BYTES));
+        let from = bytes.len().saturating_sub(longest);
+        (from..=last)
+            .find(|&start| text.is_char_boundary(start) && self.begins(&bytes[start..]))
+            .map_or(0, |start| bytes.len() - start)
+    }
+
+    /// Whether a secret begins with these bytes and goes on after them.
+    fn begins(&self, bytes: &[u8]) -> bool {
+        bytes.first_chunk().is_some_and(|head| self.heads.binary_search(head).is_ok())
+            && self
+                .needles
+                .iter()
+                .any(|needle| needle.len() > bytes.len() && needle.as_bytes().starts_with(bytes))
     }
 }
 

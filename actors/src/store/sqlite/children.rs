@@ -9,7 +9,7 @@ use rookery_messages::store::{CancelOutcome, StoreError};
 use rookery_messages::turn::{Outcome, TurnError, TurnFinish, TurnRecord};
 use rusqlite::{Connection, params};
 
-use super::codec::{self, TURN_COLUMNS};
+use super::codec::{self, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
 use super::{commit, finish, inbox};
 
@@ -131,7 +131,9 @@ pub(super) fn tasks(
     root: ConversationId,
     limit: u32,
 ) -> Result<Vec<TurnRecord>> {
-    let sql = format!("SELECT {TURN_COLUMNS} WHERE t.task_of = ?1 ORDER BY t.seq DESC LIMIT ?2");
+    let sql = format!(
+        "SELECT {TURN_COLUMNS} {TURN_TABLES} WHERE t.task_of = ?1 ORDER BY t.seq DESC LIMIT ?2"
+    );
     let found = conn
         .prepare_cached(&sql)?
         .query_map(params![root.0.as_bytes(), limit], codec::turn)?

@@ -14,7 +14,7 @@ use rookery_messages::turn::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
+use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
 use super::{commit, finish, outbox};
 
@@ -43,8 +43,13 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
          started_at = coalesce(started_at, ?3) WHERE seq = ?1",
     )?
     .execute(params![row.seq, attempt, at, strikes])?;
-    // Read before `started` is written: the claim carries former attempts only.
-    let journal = journal(conn, row.seq)?;
+    // Read before `started` is written: the claim carries former attempts only. A first one has none.
+    let (journal, approvals) = if attempt == 1 {
+        (Vec::new(), Vec::new())
+    } else {
+        row.record.calls = codec::calls(conn, row.seq)?;
+        (journal(conn, row.seq)?, approvals(conn, row.record.id)?)
+    };
     let started = JournalEntry { attempt, seq: 0, kind: JournalKind::Started };
     commit::add_entry(conn, row.seq, &started, claim.at)?;
     if attempt == 1 {
@@ -60,9 +65,7 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
     row.record.state = TurnState::Running;
     row.record.attempts = attempt;
     row.record.started_at = row.record.started_at.or(Some(claim.at));
-    row.record.calls = codec::calls(conn, row.seq)?;
     let (history, history_cut) = history(conn, claim, row.record.id)?;
-    let approvals = approvals(conn, row.record.id)?;
     Ok(ClaimOutcome::Turn(Box::new(TurnClaim {
         record: row.record,
         text: row.inbound.text,
@@ -123,37 +126,31 @@ fn next(conn: &Connection, conversation_id: ConversationId) -> Result<Option<Row
         .query_row([key], |row| codec::counter(row, 0))
         .optional()?
         .ok_or(StoreError::NotFound)?;
-    let begun: i64 = conn
+    // The first row is the next; a second that has begun too would be one too many.
+    let open: Vec<(i64, bool)> = conn
         .prepare_cached(
-            "SELECT count(*) FROM turns \
-             WHERE conversation_id = ?1 AND outcome IS NULL AND state <> 'queued'",
+            "SELECT seq, state <> 'queued' FROM turns WHERE conversation_id = ?1 AND outcome IS NULL \
+             ORDER BY state = 'queued', seq LIMIT 2",
         )?
-        .query_row([key], |row| row.get(0))?;
+        .query_map([key], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let begun = open.iter().filter(|(_, begun)| *begun).count();
     check_invariant!(I3, begun <= 1, "{begun} turns run in conversation {conversation_id}");
-    let seq: Option<i64> = conn
-        .prepare_cached(
-            "SELECT seq FROM turns WHERE conversation_id = ?1 AND outcome IS NULL \
-             ORDER BY state = 'queued', seq LIMIT 1",
-        )?
-        .query_row([key], |row| row.get(0))
-        .optional()?;
-    let Some(seq) = seq else { return Ok(None) };
-    let (_, record) = conn
-        .prepare_cached(&format!("SELECT {TURN_COLUMNS} WHERE t.seq = ?1"))?
-        .query_row([seq], codec::turn)?;
+    let Some(&(seq, _)) = open.first() else { return Ok(None) };
     Ok(Some(
-        conn.prepare_cached(
-            "SELECT t.cancel_requested, t.reply_address, i.inbound \
-             FROM turns t JOIN inbox i ON i.seq = t.seq WHERE t.seq = ?1",
-        )?
+        conn.prepare_cached(&format!(
+            "SELECT {TURN_COLUMNS}, t.cancel_requested, t.reply_address, i.inbound \
+             {TURN_TABLES} JOIN inbox i ON i.seq = t.seq WHERE t.seq = ?1"
+        ))?
         .query_row([seq], |row| {
+            let (seq, record) = codec::turn(row)?;
             Ok(Row {
                 seq,
                 record,
                 epoch,
-                cancel_requested: row.get(0)?,
-                reply_address: codec::json(row, 1)?,
-                inbound: codec::json(row, 2)?,
+                cancel_requested: row.get(19)?,
+                reply_address: codec::json(row, 20)?,
+                inbound: codec::json(row, 21)?,
             })
         })?,
     ))

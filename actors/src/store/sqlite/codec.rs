@@ -99,11 +99,14 @@ pub(super) fn word_option<T: DeserializeOwned>(
     }
 }
 
-/// The columns [`turn`] reads, with their tables.
+/// The columns [`turn`] reads; others may follow them.
 pub(super) const TURN_COLUMNS: &str = "t.seq, t.id, t.envelope_id, c.conversation, \
      t.conversation_id, c.agent, c.channel, t.origin, t.state, t.outcome, t.reply, t.error_code, \
-     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of \
-     FROM turns t JOIN conversations c ON c.id = t.conversation_id";
+     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of";
+
+/// The tables they stand in.
+pub(super) const TURN_TABLES: &str =
+    "FROM turns t JOIN conversations c ON c.id = t.conversation_id";
 
 /// A turn without its calls, and its place.
 pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, TurnRecord)> {

@@ -20,6 +20,8 @@ use super::{children, codec, finish, outbox, records};
 struct Current {
     seq: i64,
     ended: bool,
+    /// Where its reply goes, if the commit has something to send.
+    reply_address: Option<ReplyAddress>,
 }
 
 /// Writes the step, or finds that it is written already.
@@ -33,15 +35,22 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     let nothing_waits = || -> Result<bool> {
         Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
     };
-    if is_repeated(conn, commit, &current)? {
+    if current.ended {
+        if !is_repeated(conn, commit, &current)? {
+            return Err(StoreError::Stale.into());
+        }
         ack.nothing_waits = nothing_waits()?;
         return Ok(ack);
     }
-    if current.ended {
-        return Err(StoreError::Stale.into());
-    }
+    let mut added = 0;
     for entry in &commit.entries {
-        add_entry(conn, current.seq, entry, commit.at)?;
+        added += add_entry(conn, current.seq, entry, commit.at)?;
+    }
+    if added < commit.entries.len() {
+        standing(conn, commit, current.seq)?;
+        if added == 0 {
+            return Ok(ack);
+        }
     }
     for message in &commit.messages {
         add_message(conn, commit.conversation_id, message)?;
@@ -55,7 +64,8 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     if let Some(state) = commit.state {
         set_state(conn, current.seq, state)?;
     }
-    if let Some(usage) = commit.usage {
+    // An end says the usage itself.
+    if let Some(usage) = commit.usage.filter(|_| commit.finish.is_none()) {
         conn.prepare_cached(
             "UPDATE turns SET input_tokens = ?2, output_tokens = ?3 WHERE seq = ?1",
         )?
@@ -78,7 +88,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         ack.stops = children::cancel_tasks(conn, commit.turn, commit.at)?;
     }
     for row in &commit.outbox {
-        check_address(conn, commit, row, current.seq)?;
+        check_address(commit, row, current.reply_address.as_ref())?;
         outbox::add(conn, row, commit.at)?;
     }
     for row in &commit.audit {
@@ -92,12 +102,14 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
 fn fenced(conn: &Connection, commit: &TurnCommit) -> Result<Current> {
     let found = conn
         .prepare_cached(
-            "SELECT t.seq, t.outcome IS NOT NULL, t.attempts, c.lease_epoch, t.conversation_id \
+            "SELECT t.seq, t.outcome IS NOT NULL, t.attempts, c.lease_epoch, t.conversation_id, \
+             CASE WHEN ?2 THEN t.reply_address END \
              FROM turns t JOIN conversations c ON c.id = t.conversation_id WHERE t.id = ?1",
         )?
-        .query_row([commit.turn.0.as_bytes()], |row| {
+        .query_row(params![commit.turn.0.as_bytes(), !commit.outbox.is_empty()], |row| {
+            let reply_address = codec::json_option(row, 5)?;
             Ok((
-                Current { seq: row.get(0)?, ended: row.get(1)? },
+                Current { seq: row.get(0)?, ended: row.get(1)?, reply_address },
                 row.get::<_, u32>(2)?,
                 codec::counter(row, 3)?,
                 ConversationId(codec::id(row, 4)?),
@@ -120,34 +132,40 @@ fn fenced(conn: &Connection, commit: &TurnCommit) -> Result<Current> {
     Ok(current)
 }
 
-/// Whether this very commit is in the database already: all its entries are there, or, if it has none,
+/// Whether the commit that ended the turn was this very one: all its entries are there, or, if it has none,
 /// its finish is.
 fn is_repeated(conn: &Connection, commit: &TurnCommit, current: &Current) -> Result<bool> {
     if commit.entries.is_empty() {
-        return match (&commit.finish, current.ended) {
-            (Some(end), true) => Ok(&stored_finish(conn, current.seq)? == end),
-            _ => Ok(false),
+        return match &commit.finish {
+            Some(end) => Ok(&stored_finish(conn, current.seq)? == end),
+            None => Ok(false),
         };
     }
+    Ok(standing(conn, commit, current.seq)? == commit.entries.len())
+}
+
+/// How many of the commit's entries are in the database; one that says something else there is a conflict.
+fn standing(conn: &Connection, commit: &TurnCommit, turn_seq: i64) -> Result<usize> {
     let mut statement = conn.prepare_cached(
         "SELECT body FROM journal WHERE turn_seq = ?1 AND attempt = ?2 AND seq = ?3",
     )?;
+    let mut found = 0;
     for entry in &commit.entries {
         let stored = statement
-            .query_row(params![current.seq, entry.attempt, codec::count(entry.seq)], |row| {
+            .query_row(params![turn_seq, entry.attempt, codec::count(entry.seq)], |row| {
                 codec::json(row, 0)
             })
             .optional()?;
         match stored {
-            None => return Ok(false),
-            Some(kind) if entry.kind == kind => {}
+            None => {}
+            Some(kind) if entry.kind == kind => found += 1,
             Some(_) => {
                 let text = format!("entry {}.{} says something else", entry.attempt, entry.seq);
                 return Err(StoreError::Conflict(text).into());
             }
         }
     }
-    Ok(true)
+    Ok(found)
 }
 
 fn stored_finish(conn: &Connection, seq: i64) -> Result<TurnFinish> {
@@ -168,26 +186,25 @@ fn stored_finish(conn: &Connection, seq: i64) -> Result<TurnFinish> {
         })?)
 }
 
-/// Writes an entry; one already there stays as it is.
+/// Writes an entry; one already there stays as it is. Tells how many were written.
 pub(super) fn add_entry(
     conn: &Connection,
     turn_seq: i64,
     entry: &JournalEntry,
     at: Timestamp,
-) -> Result<()> {
-    conn.prepare_cached(
+) -> Result<usize> {
+    let mut statement = conn.prepare_cached(
         "INSERT INTO journal (turn_seq, attempt, seq, at, kind, body) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, attempt, seq) DO NOTHING",
-    )?
-    .execute(params![
+    )?;
+    Ok(statement.execute(params![
         turn_seq,
         entry.attempt,
         codec::count(entry.seq),
         codec::nanos(at),
         entry.kind.as_str(),
         serde_json::to_string(&entry.kind)?,
-    ])?;
-    Ok(())
+    ])?)
 }
 
 /// Appends a message; one already there stays as it is (A114).
@@ -290,7 +307,11 @@ fn set_state(conn: &Connection, seq: i64, state: TurnState) -> Result<()> {
 }
 
 /// A turn's reply goes where its message came from, as accepted, and nowhere else (A015).
-fn check_address(conn: &Connection, commit: &TurnCommit, row: &NewOutbox, seq: i64) -> Result<()> {
+fn check_address(
+    commit: &TurnCommit,
+    row: &NewOutbox,
+    address: Option<&ReplyAddress>,
+) -> Result<()> {
     match &row.payload {
         OutboxPayload::Reply { turn, .. } if *turn == commit.turn => {}
         OutboxPayload::Reply { .. } => {
@@ -299,10 +320,7 @@ fn check_address(conn: &Connection, commit: &TurnCommit, row: &NewOutbox, seq: i
         // A notice may go to somebody else: an approver in another channel.
         OutboxPayload::Notice { .. } => return Ok(()),
     }
-    let address: ReplyAddress = conn
-        .prepare_cached("SELECT reply_address FROM turns WHERE seq = ?1")?
-        .query_row([seq], |row| codec::json(row, 0))?;
-    if address == row.address && address.channel == row.channel {
+    if address.is_some_and(|address| *address == row.address && address.channel == row.channel) {
         Ok(())
     } else {
         Err(StoreError::Conflict("the reply's address is not the turn's".into()).into())

@@ -10,7 +10,7 @@ use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Outcome, TurnRecord, TurnState};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS};
+use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
 use super::{approvals, children, claim, grants, outbox};
 
@@ -71,7 +71,7 @@ pub(super) fn rows<T, P: Params>(
 
 fn turn(conn: &Connection, id: TurnId) -> Result<Option<TurnRecord>> {
     let found = conn
-        .prepare_cached(&format!("SELECT {TURN_COLUMNS} WHERE t.id = ?1"))?
+        .prepare_cached(&format!("SELECT {TURN_COLUMNS} {TURN_TABLES} WHERE t.id = ?1"))?
         .query_row([id.0.as_bytes()], codec::turn)
         .optional()?;
     let Some((seq, mut record)) = found else { return Ok(None) };
@@ -125,7 +125,9 @@ fn turns(
     let listed = format!(
         "SELECT t.seq FROM {table} WHERE {by_state} AND {by_place} ORDER BY t.seq DESC LIMIT ?4"
     );
-    let sql = format!("SELECT {TURN_COLUMNS} WHERE t.seq IN ({listed}) ORDER BY t.seq DESC");
+    let sql = format!(
+        "SELECT {TURN_COLUMNS} {TURN_TABLES} WHERE t.seq IN ({listed}) ORDER BY t.seq DESC"
+    );
     let key =
         params![conversation, channel.map(ChannelId::as_str), state.map(|s| s.as_str()), limit];
     let mut records = Vec::new();

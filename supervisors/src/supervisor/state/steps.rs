@@ -1,6 +1,5 @@
 //! The steps a supervisor takes: stops, one at a time, then starts; at the end the ordered stop.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_messages::child::Strategy;
@@ -40,9 +39,10 @@ impl SupervisorState {
 
     async fn start(&mut self, ctx: &mut SupervisorCtx, index: usize) {
         let slot = &self.slots[index];
-        let (starter, grace) = (Arc::clone(&slot.starter), slot.policy.grace);
-        match starter.start(ctx, grace, slot.last_exit.clone()).await {
+        let (starter, grace) = (slot.starter.clone(), slot.policy.grace);
+        match starter.start(ctx.as_parent(), grace, slot.last_exit.clone()).await {
             Ok(handle) => {
+                ctx.adopt(handle.clone());
                 let entry = ctx.directory().get(handle.id);
                 if let Some(entry) = entry.as_ref().filter(|_| slot.paused) {
                     entry.set_paused(true);
