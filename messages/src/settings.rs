@@ -371,6 +371,9 @@ pub struct ProviderSettings {
     /// Tries of one call at this profile before the next in the chain.
     #[serde(default = "defaults::max_attempts")]
     pub max_attempts: u32,
+    /// Most calls begun in a minute. Absent: as many as come.
+    #[serde(default)]
+    pub requests_per_minute: Option<u32>,
 }
 
 impl ProviderSettings {
@@ -389,6 +392,7 @@ impl ProviderSettings {
             idle_timeout_secs: defaults::idle_timeout_secs(),
             max_concurrency: defaults::max_concurrency(),
             max_attempts: defaults::max_attempts(),
+            requests_per_minute: None,
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod error;
 pub mod factory;
 mod gemini;
+mod health;
 mod http;
 mod offer;
 mod ollama;

@@ -120,12 +120,6 @@ fn check_providers(settings: &Settings, found: &mut Findings<'_>) {
         {
             found.add(&["providers", name, "base_url"], NOT_A_URL);
         }
-        if provider.max_output_tokens == Some(0) {
-            found.add(
-                &["providers", name, "max_output_tokens"],
-                "must be at least 1; leave it out for no limit of ours",
-            );
-        }
         for other in &provider.fallback {
             let path = ["providers", name.as_str(), "fallback"];
             if !settings.providers.contains_key(other) {

@@ -105,6 +105,14 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
             "r.toml: line 3: providers.main.max_concurrency: must be from 1 to 100000",
         ),
         (
+            "[providers.main]\nkind = 'demo'\nrequests_per_minute = 0",
+            "r.toml: line 3: providers.main.requests_per_minute: must be from 1 to 1000000",
+        ),
+        (
+            "[providers.main]\nkind = 'demo'\nmax_output_tokens = 0",
+            "r.toml: line 3: providers.main.max_output_tokens: must be from 1 to 10000000",
+        ),
+        (
             "[providers.main]\nkind = 'openai'",
             "r.toml: line 1: providers.main.model: is missing; set it to the model's name",
         ),
@@ -452,7 +460,10 @@ fn the_key_table_is_complete() {
     assert_eq!(row("gateway.listen").default_text().as_deref(), Some("\"127.0.0.1:7717\""));
     assert_eq!(row("gateway.tokens[].token").kind, "secret text");
     assert!(row("gateway.tokens[].token").required);
-    assert_eq!(row("providers.<name>.kind").kind, "\"openai\" | \"demo\"");
+    assert_eq!(
+        row("providers.<name>.kind").kind,
+        "\"openai\" | \"openai_responses\" | \"anthropic\" | \"gemini\" | \"ollama\" | \"demo\""
+    );
     assert_eq!(row("channels.webhook.<alias>.queue_limit").default, Some(20.into()));
     assert_eq!(row("risk_profiles.<name>.allowed_tools").default, None);
     assert!(rows.iter().all(|row| !row.meaning.is_empty()));
