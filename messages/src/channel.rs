@@ -18,8 +18,12 @@ pub enum QueuePolicy {
     /// It waits for its turn.
     #[default]
     Queue,
+    /// The running turn takes it in before its next model call, if it is from the same sender.
+    Steer,
     /// The running turn gives way to it.
     Interrupt,
+    /// It waits a little for others of its sender, and is answered together with them.
+    Coalesce,
 }
 
 /// A platform's sending half. The outbox, order, retries and budgets are the sender actor's.
@@ -75,6 +79,8 @@ pub enum IntakeMsg {
     Receive {
         /// The message.
         inbound: Box<Inbound>,
+        /// It is meant for the turn that runs, whatever the channel's policy.
+        steer: bool,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<AcceptOutcome, IntakeError>>,
     },

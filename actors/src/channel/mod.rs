@@ -3,6 +3,7 @@
 //! A channel is two actors: [`Intake`] makes decoded messages durable, [`Sender`] delivers the outbox
 //! through a [`rookery_messages::channel::ChannelAdapter`]. Decoding and the adapter are the platform's.
 
+pub mod commands;
 pub mod intake;
 pub mod pull;
 pub mod scope;

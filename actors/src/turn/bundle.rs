@@ -15,6 +15,7 @@ use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use super::delegate::Nested;
 use super::narrowing::Narrowing;
+use super::recall::MemoryAccess;
 use crate::hook::Hooks;
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
@@ -33,6 +34,8 @@ pub struct AgentBundle {
     pub name: AgentName,
     /// The provider profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
+    /// Profiles its people may choose instead of the first.
+    pub models: Arc<[ProfileRef]>,
     /// Its built-in tools.
     pub tools: Arc<Registry>,
     /// The MCP tools it is granted.
@@ -55,6 +58,8 @@ pub struct AgentBundle {
     pub approval_inherits: bool,
     /// Receipts of its tool results.
     pub receipts: ReceiptSettings,
+    /// What its turns are told unasked; none: it has no memory.
+    pub memory: Option<MemoryAccess>,
 }
 
 /// Where approvals are asked beside the turn's own channel.
@@ -80,6 +85,14 @@ impl AgentBundle {
     /// Whether policy and this run leave a tool, by its resolved name (T2, T5).
     pub fn admits(&self, tool: &str) -> bool {
         self.gate.admits(tool) && self.narrowing.admits(tool)
+    }
+
+    /// The same agent, answered by this profile first; none if it is not among those that may be chosen.
+    pub fn answered_by(&self, profile: &str) -> Option<Self> {
+        let chosen = self.models.iter().find(|model| model.name == profile)?.clone();
+        let others = self.chain.iter().filter(|other| other.name != profile).cloned();
+        let chain = std::iter::once(chosen).chain(others).collect();
+        Some(Self { chain, ..self.clone() })
     }
 
     /// The same agent for a run that may use less.
@@ -119,6 +132,8 @@ pub struct TurnDeps {
     pub nested: Nested,
     /// Channels by id.
     pub channels: HashMap<ChannelId, ChannelFacts>,
+    /// Those of them whose waiting messages go together.
+    pub together: Arc<[ChannelId]>,
     /// A request becomes *no answer* after this.
     pub approval_timeout: Duration,
     /// About how many characters of history a turn is given at most.

@@ -20,6 +20,7 @@ const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
 /// Fills in what is absent. Nothing configured is changed.
 pub(super) fn fill(settings: &mut Settings, environment: &Environment) {
     settings.store.path.get_or_insert_with(|| settings.data_dir.join("rookery.db"));
+    settings.memory.path.get_or_insert_with(|| settings.data_dir.join("memory.db"));
     settings.risk_profiles.entry("default".to_owned()).or_default();
     settings.runtime_profiles.entry("default".to_owned()).or_default();
     fill_providers(settings, environment);
@@ -79,6 +80,7 @@ fn fill_agents(settings: &mut Settings) {
             HOME.to_owned(),
             AgentSettings {
                 provider,
+                models: Vec::new(),
                 risk_profile: "default".to_owned(),
                 runtime_profile: "default".to_owned(),
                 workspace: None,
@@ -90,6 +92,7 @@ fn fill_agents(settings: &mut Settings) {
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),
                 tool_receipts: Default::default(),
+                uses_memory: true,
             },
         );
     }

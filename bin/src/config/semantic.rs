@@ -3,6 +3,7 @@
 mod channels;
 mod hooks;
 mod mcp;
+mod memory;
 mod network;
 mod ranges;
 
@@ -26,6 +27,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);
     mcp::check(settings, &mut found);
+    memory::check(settings, &mut found);
     network::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors
@@ -159,6 +161,9 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
     let data = settled(&settings.data_dir);
     for (name, agent) in &settings.agents {
         let path = |key| ["agents", name.as_str(), key];
+        for model in agent.models.iter().filter(|name| !settings.providers.contains_key(*name)) {
+            found.add(&path("models"), unknown("provider", model, settings.providers.keys()));
+        }
         if !settings.providers.contains_key(&agent.provider) {
             found.add(
                 &path("provider"),

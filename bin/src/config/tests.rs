@@ -70,7 +70,7 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
         ),
         (
             "[providers.main]\nmodel = 'm'",
-            "r.toml: line 1: providers.main.kind: is missing; set it to \"openai\" | \"demo\"",
+            "r.toml: line 1: providers.main.kind: is missing; set it to \"openai\" | \"openai_responses\" | \"anthropic\" | \"gemini\" | \"ollama\" | \"demo\"",
         ),
         (
             "config_version = 2\nnew_key = 1",

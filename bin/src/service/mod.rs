@@ -1,9 +1,11 @@
 //! The service in one process: put together from the settings, started, ended.
 
 mod hooks;
+pub(crate) mod memory;
 mod plan;
 mod stopping;
 mod toolbox;
+mod trim;
 
 pub(crate) use plan::{gate, redactor, workspace};
 pub(crate) use toolbox::{granted, http_target};
@@ -173,6 +175,7 @@ pub async fn start(
     let root = root::start(&spawner, plan, &stops).await.map_err(StartError::failed)?;
     let running = Running { address, directory, root, stops, store, senders, world, drain };
     wait_ready(&running.directory, &*ready).await?;
+    trim::startup_code();
     Ok(running)
 }
 

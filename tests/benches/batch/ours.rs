@@ -217,6 +217,7 @@ impl Service {
                     forbidden_paths: Arc::new([]),
                     network: Arc::default(),
                     authority: Authority::Policy,
+                    tainted: None,
                     cancel: CancellationToken::new(),
                     grace: Duration::from_secs(2),
                     processes: Arc::new(StoredProcesses(self.client.clone())),
@@ -249,7 +250,13 @@ impl Service {
             at,
         };
         self.client.accept(accept).await.unwrap();
-        let claim = Claim { conversation_id, at, max_attempts: 3, history_chars: 10_000 };
+        let claim = Claim {
+            conversation_id,
+            at,
+            max_attempts: 3,
+            history_chars: 10_000,
+            together: Default::default(),
+        };
         match self.client.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => claim,
             other => panic!("{other:?}"),

@@ -14,7 +14,7 @@ use rookery_messages::{chat::Usage, turn::Outcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Result;
-use super::{children, codec, finish, outbox, records};
+use super::{children, codec, finish, merge, outbox, records};
 
 /// What a commit has to know of its turn.
 struct Current {
@@ -31,6 +31,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
         nothing_waits: false,
         stops: Vec::new(),
+        unmerged: Vec::new(),
     };
     let nothing_waits = || -> Result<bool> {
         Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
@@ -42,17 +43,21 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         ack.nothing_waits = nothing_waits()?;
         return Ok(ack);
     }
-    let mut added = 0;
-    for entry in &commit.entries {
+    ack.unmerged = merge::rows(conn, commit)?;
+    let (mut kept, mut added) = (0, 0);
+    for entry in commit.entries.iter().filter(|entry| !merge::is_about(entry, &ack.unmerged)) {
+        kept += 1;
         added += add_entry(conn, current.seq, entry, commit.at)?;
     }
-    if added < commit.entries.len() {
+    if added < kept {
         standing(conn, commit, current.seq)?;
         if added == 0 {
             return Ok(ack);
         }
     }
-    for message in &commit.messages {
+    let is_merged =
+        |message: &&StoredMessage| !ack.unmerged.iter().any(|row| row.0 == message.id.0);
+    for message in commit.messages.iter().filter(is_merged) {
         add_message(conn, commit.conversation_id, message)?;
     }
     for call in &commit.calls {
@@ -229,26 +234,33 @@ pub(super) fn add_message(
 
 /// Inserts or updates a call. The first end stands (I4), and that it began stays known.
 fn put_call(conn: &Connection, turn_seq: i64, call: &CallRecord) -> Result<()> {
-    let changed = conn
-        .prepare_cached(
-            "INSERT INTO calls (turn_seq, id, tool, state, started_at, ended_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, id) DO UPDATE SET \
-             tool = excluded.tool, state = excluded.state, \
-             started_at = COALESCE(excluded.started_at, started_at), \
-             ended_at = excluded.ended_at WHERE state IN ('planned', 'waiting', 'running')",
+    let key = call.id.0.as_bytes();
+    let (began, ended) = (call.started_at.map(codec::nanos), call.ended_at.map(codec::nanos));
+    let values = params![turn_seq, key, call.tool, call.state.as_str(), began, ended];
+    let update = || {
+        conn.prepare_cached(
+            "UPDATE calls SET tool = ?3, state = ?4, started_at = COALESCE(?5, started_at), \
+             ended_at = ?6 WHERE turn_seq = ?1 AND id = ?2 \
+             AND state IN ('planned', 'waiting', 'running')",
         )?
-        .execute(params![
-            turn_seq,
-            call.id.0.as_bytes(),
-            call.tool,
-            call.state.as_str(),
-            call.started_at.map(codec::nanos),
-            call.ended_at.map(codec::nanos),
-        ])?;
-    if changed == 0 {
+        .execute(values)
+    };
+    let insert = || {
+        conn.prepare_cached(
+            "INSERT INTO calls (turn_seq, id, tool, state, started_at, ended_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, id) DO NOTHING",
+        )?
+        .execute(values)
+    };
+    // An end nearly always finds its row, a begin none.
+    let written = match call.state.is_end() {
+        true => update()? > 0 || insert()? > 0,
+        false => insert()? > 0 || update()? > 0,
+    };
+    if !written {
         let stands: CallState = conn
             .prepare_cached("SELECT state FROM calls WHERE turn_seq = ?1 AND id = ?2")?
-            .query_row(params![turn_seq, call.id.0.as_bytes()], |row| codec::word(row, 0))?;
+            .query_row(params![turn_seq, key], |row| codec::word(row, 0))?;
         let (id, new) = (call.id, call.state);
         check_invariant!(I4, stands == new, "call {id} ended {stands:?}, then {new:?}");
     }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
-use super::{approvals, children, claim, grants, outbox};
+use super::{approvals, children, claim, commands, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -55,6 +55,9 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::Audit { since, limit } => Found::Audit(audit(conn, *since, *limit)?),
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
+        Read::Desk { channel, conversation, agent, external_id } => {
+            Found::Desk(Box::new(commands::desk(conn, channel, conversation, agent, external_id)?))
+        }
     })
 }
 

@@ -23,7 +23,7 @@ use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ApprovalId, OutboxId};
 use rookery_messages::model::{ModelEnd, ModelError, ModelErrorClass, ModelReport, ModelRequest};
 use rookery_messages::observe::{Observation, TurnScope};
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{RouterMsg, Steering};
 use rookery_messages::store::{NewOutbox, OutboxPayload, TurnCommit};
 use rookery_messages::tool::{
     BatchReport, PlannedCall, RunnableCall, SlotPlan, ToolContext, Verdict,
@@ -36,6 +36,7 @@ use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 use super::delegate::{Delegator, notice};
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
 use super::prepare::Judge;
+use super::recall::Recollection;
 use super::recover::resume;
 use super::relay::remainder;
 use super::tools::TurnTools;
@@ -79,7 +80,9 @@ pub struct Turn {
     voice: TurnVoice,
     began: Instant,
     model: Option<(ActorId, u32)>,
-    /// The model call whose messages the hooks look at, and whether tools are on offer.
+    /// What memory has to say before the message.
+    recall: Recollection,
+    /// The model call that waits for memory, or whose messages the hooks look at; whether tools are on offer.
     preparing: Option<(u32, bool)>,
     /// The batch whose calls the hooks are shown.
     shown_to_hooks: Option<BatchReport>,
@@ -150,6 +153,7 @@ impl Supervised for TurnActor {
         };
         let attempt = claim.fence.attempt;
         voice.observe(|scope| Observation::TurnStarted { scope, attempt });
+        let recall = Recollection::begin(ctx, &judge, &claim);
         ctx.note_to_self(TurnMsg::Begin);
         if judge.bundle.runtime.progress_timeout_secs > 0 {
             let limit = Duration::from_secs(judge.bundle.runtime.progress_timeout_secs);
@@ -162,6 +166,7 @@ impl Supervised for TurnActor {
             voice,
             began: Instant::now(),
             model: None,
+            recall,
             preparing: None,
             shown_to_hooks: None,
             shown: Arc::default(),
@@ -209,6 +214,12 @@ impl Supervised for TurnActor {
                 let Some(report) = state.shown_to_hooks.take() else { return Ok(()) };
                 Input::Batch(report.outcomes)
             }
+            TurnMsg::Recalled(block) => {
+                state.recall = Recollection::Told(block);
+                // None if nothing waits for it yet, or the turn was stopped meanwhile.
+                let Some((iteration, tools)) = state.preparing.take() else { return Ok(()) };
+                return state.call_model(ctx, iteration, tools).await;
+            }
             TurnMsg::ModelPrepared { iteration, messages } => {
                 return state.model_prepared(ctx, iteration, messages).await;
             }
@@ -225,7 +236,13 @@ impl Supervised for TurnActor {
                 }
                 return Ok(());
             }
-            TurnMsg::Steer(text) => Input::Steer(text),
+            TurnMsg::Steer(steering) => {
+                // Somebody else's words are not this sender's: they wait for a turn of their own.
+                if !state.is_of_this_sender(&steering) {
+                    return Ok(());
+                }
+                Input::Steer(*steering)
+            }
             TurnMsg::Released => {
                 ctx.end();
                 return Ok(());
@@ -353,6 +370,13 @@ impl Turn {
                 }
             }
             Effect::Tell(event) => self.voice.tell(event),
+            Effect::Merged(rows) => {
+                let record = &self.claim.record;
+                for row in rows {
+                    let merged = TurnEventKind::merged(record.id);
+                    self.judge.deps.hub.publish(record.conversation_id, row, merged);
+                }
+            }
             Effect::Circling(found) => {
                 self.voice.tell(TurnEventKind::Notice { text: found.told() });
                 let (pattern, verdict) = (found.pattern.as_str(), found.level.as_str());
@@ -417,6 +441,11 @@ impl Turn {
         });
     }
 
+    fn is_of_this_sender(&self, steering: &Steering) -> bool {
+        let inbound = &steering.inbound;
+        inbound.sender.id == self.claim.sender && inbound.thread == self.claim.reply_address.thread
+    }
+
     fn decision_made(&self, approval: &Approval) {
         let decision = approval.decision.as_ref().map_or("none", |decision| decision.as_str());
         self.voice.observe(|scope| Observation::Approval { scope, decision });
@@ -437,7 +466,7 @@ impl Turn {
         self.tell_of_task(&finish);
         let TurnFinish { outcome, reply, error, usage } = finish;
         let code = error.as_ref().map(|error| error.code.clone());
-        self.voice.tell(TurnEventKind::Ended { outcome, reply, usage, error });
+        self.voice.tell(TurnEventKind::Ended { outcome, reply, usage, error, into: None });
         let duration = self.began.elapsed();
         let error = if outcome == Outcome::Failed { code } else { None };
         self.voice.observe(|scope| Observation::TurnEnded {
