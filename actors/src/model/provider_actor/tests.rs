@@ -128,6 +128,7 @@ async fn a_call_that_waited_for_a_place_is_sent_away_if_the_provider_cools_down_
     let slot = rig.slot().await;
     let waiting = rig.ask().await;
     rig.outcome(Some(limited(Some(Duration::from_secs(9))))).await;
+    assert!(rig.wait().await.is_some());
     drop(slot);
     assert!(matches!(waiting.await.unwrap(), Admission::CoolingDown { .. }));
     rig.over().await;
