@@ -19,6 +19,7 @@ pub mod invariant;
 pub mod journal;
 pub mod model;
 pub mod observe;
+pub mod pairing;
 pub mod progress;
 pub mod receipt;
 pub mod session;

@@ -2,6 +2,7 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+pub mod budget;
 mod delegation;
 mod hooks;
 mod loops;
@@ -15,7 +16,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
+use crate::ids::ChannelId;
 
+pub use budget::{BudgetSettings, Price, SpendLimit};
 pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
@@ -88,6 +91,10 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// Approvals.
     pub approvals: ApprovalSettings,
+    /// How long what has ended is kept.
+    pub retention: RetentionSettings,
+    /// What all turns together may spend, a day (UTC). At a limit the next model call is refused.
+    pub budget: SpendLimit,
     /// Model providers, by profile name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Agents, by name.
@@ -116,6 +123,8 @@ impl Default for Settings {
             shutdown: ShutdownSettings::default(),
             sessions: SessionSettings::default(),
             approvals: ApprovalSettings::default(),
+            retention: RetentionSettings::default(),
+            budget: SpendLimit::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
             risk_profiles: BTreeMap::new(),
@@ -246,6 +255,23 @@ impl Default for SessionSettings {
     }
 }
 
+/// How long what has ended is kept. Messages of conversations and the audit stay.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionSettings {
+    /// Journals of turns, in days; 0 keeps them.
+    pub journal_days: u32,
+    /// Turns and the envelopes they answered, in days; 0 keeps them. A message that a platform delivers
+    /// again after that is a new one.
+    pub inbox_days: u32,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        Self { journal_days: 14, inbox_days: 90 }
+    }
+}
+
 /// Approvals.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -314,6 +340,9 @@ pub struct ProviderSettings {
     /// Tries of one call at this profile before the next in the chain.
     #[serde(default = "defaults::max_attempts")]
     pub max_attempts: u32,
+    /// What its tokens cost. Needed by a `max_cost`.
+    #[serde(default)]
+    pub price: Option<Price>,
 }
 
 /// Defaults that serde needs as functions.
@@ -511,6 +540,11 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// A model call, its retries and fallbacks included, that takes so many seconds is ended, however lively its
+    /// stream; 0 is never.
+    pub step_timeout_secs: u64,
+    /// What turns may spend.
+    pub budget: BudgetSettings,
     /// How far turns may hand work on to children.
     pub delegation: DelegationSettings,
     /// When a turn that gets nowhere is told so, held up and ended.
@@ -530,6 +564,8 @@ impl Default for RuntimeProfile {
             strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            step_timeout_secs: 0,
+            budget: BudgetSettings::default(),
             delegation: DelegationSettings::default(),
             loop_detection: LoopDetection::default(),
         }
@@ -575,6 +611,15 @@ pub struct ChannelSettings {
     pub webhook: BTreeMap<String, WebhookSettings>,
 }
 
+impl ChannelSettings {
+    /// All that there are, by their ids.
+    pub fn ids(&self) -> Vec<ChannelId> {
+        let own = ["cli", "ws"].map(ChannelId::new);
+        let aliases = self.webhook.keys().map(|alias| ChannelId::new(format!("webhook.{alias}")));
+        own.into_iter().chain(aliases).collect()
+    }
+}
+
 /// What is done with a send whose outcome is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -596,6 +641,9 @@ pub struct WebhookSettings {
     /// Senders that may use it; `*` is everybody.
     #[serde(default = "defaults::allow_all")]
     pub allowed_users: Vec<String>,
+    /// Others may come in by a one-time code (`rookery pair new`).
+    #[serde(default)]
+    pub pairing: bool,
     /// Senders that may decide approvals. Default: the turn's sender.
     #[serde(default)]
     pub approvers: Option<Vec<String>>,
@@ -622,6 +670,7 @@ impl Default for WebhookSettings {
         Self {
             secret: None,
             allowed_users: defaults::allow_all(),
+            pairing: false,
             approvers: None,
             reply_url: None,
             queue: QueuePolicy::Queue,

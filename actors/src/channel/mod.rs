@@ -5,6 +5,7 @@
 
 pub mod commands;
 pub mod intake;
+pub mod pairing;
 pub mod pull;
 pub mod scope;
 pub mod sender;

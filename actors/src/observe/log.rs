@@ -21,6 +21,7 @@ impl Observer for LogObserver {
             | Observation::Loop { .. }
             | Observation::Approval { .. }
             | Observation::Trimmed { .. }
+            | Observation::OverBudget { .. }
             | Observation::Repaired { .. } => step(observation),
             Observation::Accepted { .. }
             | Observation::Refused { .. }
@@ -28,7 +29,7 @@ impl Observer for LogObserver {
             | Observation::Delivery { .. }
             | Observation::ActorExit { .. } => surroundings(observation),
             // Its end is the line.
-            Observation::ToolCallStart { .. } => {}
+            Observation::ToolCallStart { .. } | Observation::Cost { .. } => {}
         }
     }
 }
@@ -137,6 +138,9 @@ fn step(observation: &Observation) {
         }
         Observation::Trimmed { scope, dropped } => {
             tracing::info!(turn = %scope.turn, dropped, "history trimmed");
+        }
+        Observation::OverBudget { scope } => {
+            tracing::warn!(turn = %scope.turn, "a budget ended the turn");
         }
         Observation::Repaired { scope, changes } => {
             tracing::warn!(turn = %scope.turn, changes, "history mended");

@@ -58,6 +58,7 @@ fn fill_providers(settings: &mut Settings, environment: &Environment) {
 /// A provider of this kind; the numbers are those a file's `[providers.x]` gets.
 fn provider(kind: ProviderKind, model: &str) -> ProviderSettings {
     ProviderSettings {
+        price: None,
         kind,
         base_url: None,
         api_key: None,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_actors::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
+use rookery_actors::channel::pairing::Door;
 use rookery_actors::channel::webhook::WebhookAdapter;
 use rookery_actors::channel::{IntakeArgs, IntakeHandle, PullAdapter, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
@@ -28,6 +29,7 @@ use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
+use rookery_actors::turn::budget::Prices;
 use rookery_actors::turn::delegate::{self, Nested};
 use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
@@ -149,6 +151,14 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
         rates: Arc::default(),
+        retention: settings.retention.clone(),
+        prices: Prices::new(
+            settings
+                .providers
+                .iter()
+                .filter_map(|(name, profile)| Some((name.clone(), profile.price?))),
+        ),
+        budget: settings.budget,
     });
     let channels = channel_ids
         .iter()
@@ -208,6 +218,15 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
     let (audits, hides) = (recorder, Arc::clone(&redactor));
     // People give reasons in their own words.
+    let doors = channel_ids
+        .iter()
+        .filter_map(|id| {
+            let webhook = webhook(&settings, id)?;
+            let (allowed, pairs) = (webhook.allowed_users.clone(), webhook.pairing);
+            let door = Door::new(id.clone(), allowed, pairs, store.clone(), world.clone());
+            Some((id.clone(), door))
+        })
+        .collect();
     let desk = Desk::new(DeskDeps {
         stopper: Stopper {
             directory: Arc::clone(&directory),
@@ -253,6 +272,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .filter_map(|id| Some((id.clone(), sender_address(&cells, id)?)))
                 .collect(),
             observer,
+            doors,
             desk,
             world: world.clone(),
             probes: probes(health(inspector, &links), metrics),

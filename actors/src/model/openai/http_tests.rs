@@ -34,6 +34,7 @@ fn crypto() {
 
 fn settings(base_url: &str) -> ProviderSettings {
     ProviderSettings {
+        price: None,
         kind: ProviderKind::Openai,
         base_url: Some(base_url.to_owned()),
         api_key: Some(Secret::new(format!("{KEY}\n"))),
