@@ -23,10 +23,13 @@ pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
 mod mcp;
+mod memory;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
+
+pub use memory::{MemoryBackend, MemorySettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
@@ -95,6 +98,8 @@ pub struct Settings {
     pub retention: RetentionSettings,
     /// What all turns together may spend, a day (UTC). At a limit the next model call is refused.
     pub budget: SpendLimit,
+    /// What is remembered from one conversation to the next.
+    pub memory: MemorySettings,
     /// Model providers, by profile name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Agents, by name.
@@ -125,6 +130,7 @@ impl Default for Settings {
             approvals: ApprovalSettings::default(),
             retention: RetentionSettings::default(),
             budget: SpendLimit::default(),
+            memory: MemorySettings::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
             risk_profiles: BTreeMap::new(),
@@ -365,6 +371,9 @@ mod defaults {
     pub(super) fn allow_all() -> Vec<String> {
         vec!["*".to_owned()]
     }
+    pub(super) fn yes() -> bool {
+        true
+    }
     pub(super) fn profile() -> String {
         "default".to_owned()
     }
@@ -413,6 +422,10 @@ pub struct AgentSettings {
     /// Which of the granted MCP tools a turn is shown. None: all. They hide; they never grant.
     #[serde(default)]
     pub tool_filter_groups: Vec<ToolFilterGroup>,
+    /// Its turns are told unasked what memory holds about their message. Its tools read and write it all the
+    /// same.
+    #[serde(default = "defaults::yes")]
+    pub uses_memory: bool,
 }
 
 /// Receipts of an agent's tool results.

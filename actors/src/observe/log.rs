@@ -22,6 +22,7 @@ impl Observer for LogObserver {
             | Observation::Approval { .. }
             | Observation::Trimmed { .. }
             | Observation::OverBudget { .. }
+            | Observation::Recalled { .. }
             | Observation::Repaired { .. } => step(observation),
             Observation::Accepted { .. }
             | Observation::Refused { .. }
@@ -141,6 +142,14 @@ fn step(observation: &Observation) {
         }
         Observation::OverBudget { scope } => {
             tracing::warn!(turn = %scope.turn, "a budget ended the turn");
+        }
+        Observation::Recalled { scope, success, entries, duration, error } => {
+            let duration_ms = duration.as_millis() as u64;
+            if *success {
+                tracing::debug!(turn = %scope.turn, entries, duration_ms, "memory recalled");
+            } else {
+                tracing::warn!(turn = %scope.turn, error, duration_ms, "memory did not answer");
+            }
         }
         Observation::Repaired { scope, changes } => {
             tracing::warn!(turn = %scope.turn, changes, "history mended");

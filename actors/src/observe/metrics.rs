@@ -90,6 +90,7 @@ pub struct Metrics {
     repaired: Counter,
     cost: Counts<1>,
     over_budget: Counter,
+    recalls: Counts<1>,
 }
 
 impl Metrics {
@@ -119,6 +120,7 @@ impl Metrics {
             repaired: Counter::default(),
             cost: Family::default(),
             over_budget: Counter::default(),
+            recalls: Family::default(),
         };
         metrics.register();
         metrics.registry.register_collector(Box::new(Live(sources)));
@@ -152,6 +154,7 @@ impl Metrics {
         r.register("history_repairs", "Changes to malformed histories", self.repaired.clone());
         r.register("cost_micros", "Cost of tokens, in millionths", self.cost.clone());
         r.register("budget_refusals", "Turns a budget ended", self.over_budget.clone());
+        r.register("memory_recalls", "Memory asked, by what it had", self.recalls.clone());
     }
 
     /// Tools that came later, such as those of an MCP server, may become labels too.
@@ -258,6 +261,14 @@ impl Observer for Metrics {
             }
             Observation::Trimmed { dropped, .. } => {
                 self.trimmed.inc_by(u64::from(*dropped));
+            }
+            Observation::Recalled { success, entries, .. } => {
+                let result = match (success, entries) {
+                    (false, _) => "failed",
+                    (true, 0) => "nothing",
+                    (true, _) => "told",
+                };
+                count(&self.recalls, [("result", Label::from(result))], 1);
             }
             Observation::Repaired { changes, .. } => {
                 self.repaired.inc_by(u64::from(*changes));

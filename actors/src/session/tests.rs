@@ -61,6 +61,7 @@ mod observed;
 mod orders;
 mod pieces;
 mod preparing;
+mod remembering;
 mod schedules;
 mod waiting;
 
@@ -197,6 +198,7 @@ impl Rig {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            memory: None,
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };

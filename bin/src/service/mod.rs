@@ -1,6 +1,7 @@
 //! The service in one process: put together from the settings, started, ended.
 
 mod hooks;
+pub(crate) mod memory;
 mod plan;
 mod stopping;
 mod toolbox;

@@ -23,6 +23,7 @@ pub(super) fn scope_of(observation: &Observation) -> Option<&TurnScope> {
         | Observation::Trimmed { scope, .. }
         | Observation::Cost { scope, .. }
         | Observation::OverBudget { scope }
+        | Observation::Recalled { scope, .. }
         | Observation::Repaired { scope, .. } => Some(scope),
         Observation::Accepted { .. }
         | Observation::Refused { .. }
