@@ -6,6 +6,7 @@ pub mod budget;
 mod delegation;
 mod hooks;
 mod loops;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use budget::{BudgetSettings, Price, SpendLimit};
 pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
+pub use retention::RetentionSettings;
 mod mcp;
 mod memory;
 pub use mcp::{
@@ -258,23 +260,6 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> Self {
         Self { idle_secs: 60, max_active: 10_000, max_attempts: 3 }
-    }
-}
-
-/// How long what has ended is kept. Messages of conversations and the audit stay.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RetentionSettings {
-    /// Journals of turns, in days; 0 keeps them.
-    pub journal_days: u32,
-    /// Turns and the envelopes they answered, in days; 0 keeps them. A message that a platform delivers
-    /// again after that is a new one.
-    pub inbox_days: u32,
-}
-
-impl Default for RetentionSettings {
-    fn default() -> Self {
-        Self { journal_days: 14, inbox_days: 90 }
     }
 }
 

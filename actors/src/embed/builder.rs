@@ -8,7 +8,9 @@ use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
 use rookery_messages::model::ModelProvider;
 use rookery_messages::observe::Observer;
-use rookery_messages::settings::{Durability, RetentionSettings, RiskProfile, RuntimeProfile};
+use rookery_messages::settings::{
+    Durability, Price, RetentionSettings, RiskProfile, RuntimeProfile,
+};
 use rookery_messages::time::World;
 use rookery_messages::tool::Tool;
 
@@ -33,6 +35,7 @@ pub struct AgentBuilder {
     pub(super) policy: QueuePolicy,
     pub(super) queue_limit: u32,
     pub(super) retention: RetentionSettings,
+    pub(super) price: Option<Price>,
     pub(super) hooks: Vec<Arc<dyn Hook>>,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) world: World,
@@ -55,6 +58,7 @@ impl AgentBuilder {
             policy: QueuePolicy::Queue,
             queue_limit: 20,
             retention: RetentionSettings::default(),
+            price: None,
             hooks: Vec::new(),
             observers: Vec::new(),
             world: system_world(),
@@ -112,6 +116,13 @@ impl AgentBuilder {
     pub fn queue(mut self, policy: QueuePolicy, limit: u32) -> Self {
         self.policy = policy;
         self.queue_limit = limit;
+        self
+    }
+
+    /// What a million of the provider's tokens cost: for the record, and for a `max_cost` of the runtime
+    /// profile's budget.
+    pub fn price(mut self, price: Price) -> Self {
+        self.price = Some(price);
         self
     }
 

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::*;
 
 /// Calls `write` when told to, hangs when told to, and echoes all else.
-struct Echo(mpsc::UnboundedSender<()>);
+struct Echo(mpsc::Sender<()>);
 
 impl ModelProvider for Echo {
     fn kind(&self) -> &str {
@@ -48,7 +48,7 @@ impl ModelProvider for Echo {
                     vec![ended(vec![RawCall { provider_id: None, name, arguments }])]
                 }
                 "hang" => {
-                    let _ = self.0.send(());
+                    let _ = self.0.try_send(());
                     return Ok(Box::pin(futures_util::stream::pending()) as ModelStream);
                 }
                 _ => {
@@ -84,8 +84,8 @@ impl Tool for Write {
     }
 }
 
-fn echo() -> (Arc<Echo>, mpsc::UnboundedReceiver<()>) {
-    let (hangs, hung) = mpsc::unbounded_channel();
+fn echo() -> (Arc<Echo>, mpsc::Receiver<()>) {
+    let (hangs, hung) = mpsc::channel(16);
     (Arc::new(Echo(hangs)), hung)
 }
 

@@ -219,6 +219,7 @@ impl Children {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            memory: None,
         };
         let facts = ChannelFacts {
             posts_replies: false,
@@ -246,7 +247,7 @@ impl Children {
             receipts: Arc::default(),
             rates: Arc::default(),
             retention: builder.retention,
-            prices: Prices::default(),
+            prices: Prices::new(builder.price.map(|price| (AGENT.to_owned(), price))),
             budget: Default::default(),
         });
         let spec = SpawnSpec::new("sessions").mailbox(1_024);

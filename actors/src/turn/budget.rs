@@ -179,7 +179,6 @@ fn over(whose: &str, limit: Allowance, spent: Spent) -> Option<TurnError> {
     Some(TurnError::new(CODE, message))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown, not reckoned with")]
 fn amount(micros: u64) -> String {
     format!("{:.4}", micros as f64 / 1e6)
 }

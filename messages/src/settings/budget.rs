@@ -17,12 +17,6 @@ pub struct Price {
 
 impl Price {
     /// What so many tokens cost, in millionths, rounded up: nothing that costs is free.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a cost is no exact number, and neither negative nor near the limits"
-    )]
     pub fn of(&self, usage: Usage) -> u64 {
         let micros = usage.input as f64 * self.input + usage.output as f64 * self.output;
         micros.ceil().max(0.0) as u64
@@ -46,11 +40,6 @@ impl SpendLimit {
     }
 
     /// The cost in millionths.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked when the configuration is read"
-    )]
     pub fn max_micros(&self) -> Option<u64> {
         self.max_cost.map(|cost| (cost * 1e6) as u64)
     }
@@ -73,27 +62,16 @@ pub mod micros {
     use serde::{Deserialize, Deserializer, Serializer};
 
     /// Nothing to show.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn is_zero(micros: &u64) -> bool {
         *micros == 0
     }
 
     /// Millionths as an amount.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::trivially_copy_pass_by_ref,
-        reason = "shown, not reckoned with; serde gives a reference"
-    )]
     pub fn serialize<S: Serializer>(micros: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(*micros as f64 / 1e6)
     }
 
     /// An amount as millionths.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "what was shown was no more than fits"
-    )]
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let amount = f64::deserialize(deserializer)?;
         Ok((amount * 1e6).round().max(0.0) as u64)

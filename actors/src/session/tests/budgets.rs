@@ -143,3 +143,25 @@ async fn a_model_call_that_takes_too_long_is_ended_by_name() {
         rig.quiet().await;
     }
 }
+
+// B11
+#[tokio::test]
+async fn a_delegate_has_what_its_parent_has_left_and_the_parent_pays_for_it() {
+    let budget = BudgetSettings { turn: tokens(20), ..BudgetSettings::default() };
+    let rig = Rig::new(RiskProfile::default(), with(budget)).await;
+    let Ok(mut hands_on) = asks(&[("delegate", json!({ "task": "inside" }))]) else {
+        unreachable!()
+    };
+    hands_on.insert(0, Ok(ModelDelta::Usage(Usage { input: 10, output: 2 })));
+    rig.script([Ok(hands_on), asks_for_twelve(), says("never")]);
+    let (turn, mut events) = rig.accept("m1", "ws").await;
+    assert_eq!(events.end().await.0, Outcome::Failed);
+    let turns = rig.store.turns(None, None, None, 10).await.unwrap();
+    let child = turns.iter().find(|turn| turn.is_delegate()).unwrap();
+    let why = |record: &TurnRecord| record.error.clone().unwrap().message;
+    assert!(why(child).contains("12 of 8 tokens"), "{child:?}");
+    let parent = rig.record(turn).await;
+    assert!(why(&parent).contains("24 of 20 tokens"), "{parent:?}");
+    assert_eq!(rig.provider.requests.lock().len(), 2);
+    rig.quiet().await;
+}

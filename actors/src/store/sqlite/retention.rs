@@ -49,6 +49,7 @@ fn journal(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
 /// The rows by which a redelivery is recognised: the window of the duplicates' guard.
 fn inbox(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
     let seqs = old(conn, 0, before, limit)?;
+    let mut went = 0;
     for seq in &seqs {
         let (id, outcome): ([u8; 16], Outcome) = conn
             .prepare_cached("SELECT id, outcome FROM turns WHERE seq = ?1")?
@@ -59,8 +60,8 @@ fn inbox(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
             )?
             .query_row([&id[..]], |row| row.get(0))?;
         if waits {
-            // Something about it is still to be sent, or for an operator to look at.
-            return Ok(false);
+            // Something about it is still to be sent, or for an operator to look at: it stays.
+            continue;
         }
         for sql in
             ["DELETE FROM outbox WHERE turn_id = ?1", "DELETE FROM approvals WHERE turn_id = ?1"]
@@ -77,8 +78,9 @@ fn inbox(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
         }
         let key = format!("{GONE}{}", outcome.as_str());
         set(conn, &key, meta(conn, &key)? + 1)?;
+        went += 1;
     }
-    Ok(seqs.len() == limit as usize)
+    Ok(went > 0 && seqs.len() == limit as usize)
 }
 
 /// How many turns of an outcome are gone.
