@@ -220,7 +220,7 @@ fn history(
     let mut statement = conn.prepare_cached(&format!(
         "SELECT {MESSAGE_COLUMNS}, length(body) FROM messages WHERE conversation_id = ?1 AND seq > ?2 \
          AND (?3 = 0 OR turn_id = ?4 \
-              OR (SELECT t.seq FROM turns t WHERE t.id = messages.turn_id) > ?3) \
+              OR coalesce((SELECT t.seq FROM turns t WHERE t.id = messages.turn_id), ?3 + 1) > ?3) \
          ORDER BY seq DESC"
     ))?;
     let mut rows = statement.query(params![
