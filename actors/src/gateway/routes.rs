@@ -11,7 +11,7 @@ use axum::routing::{delete, get, post};
 use super::deps::Shared;
 use super::error::ApiError;
 use super::{
-    admin, approvals, auth, conversations, events, grants, guard, hooks, page, pairings, probes,
+    admin, approvals, conversations, events, grants, guard, hooks, page, pairings, probes,
     receipts, turns, ws,
 };
 
@@ -52,7 +52,6 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
     app.fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(shared.deps.settings.gateway.body_limit_bytes))
-        .layer(from_fn_with_state(Arc::clone(shared), auth::authenticate))
         .layer(from_fn_with_state(Arc::clone(shared), guard::outermost))
 }
 
