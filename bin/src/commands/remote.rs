@@ -259,7 +259,9 @@ async fn pair(client: &Client, command: PairCommand) -> Result<(), Failure> {
             print(output, value, |value| Ok(lists::pairings(&client.read_list(value)?)))
         }
         PairCommand::Revoke { channel, sender } => {
-            client.delete(&[&route[..], &[channel.as_str(), sender.as_str()]].concat()).await?;
+            client
+                .delete(&[&route[..], &[channel.as_str(), sender.as_str()]].concat(), &[])
+                .await?;
             to_stdout("ok\n")
         }
     }

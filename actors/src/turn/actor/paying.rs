@@ -76,7 +76,7 @@ impl Turn {
     /// Metrics know what each profile's tokens cost.
     pub(super) fn tell_cost(&self, report: &ModelReport) {
         let prices = &self.judge.deps.prices;
-        let mut tell = |provider: &str, micros: u64| {
+        let tell = |provider: &str, micros: u64| {
             if micros > 0 {
                 let provider = provider.to_owned();
                 self.voice.observe(|scope| Observation::Cost { scope, provider, micros });
