@@ -191,6 +191,7 @@ impl Children {
             name: AGENT.to_owned(),
             provider: builder.provider,
             max_concurrency: 64,
+            requests_per_minute: None,
         };
         let provider = self.child::<ProviderActor>(ctx, SpawnSpec::new("provider"), args).await?;
         let hub = EventHub::new(world.clone());
