@@ -20,10 +20,13 @@ pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
 mod mcp;
+mod telegram;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
+
+pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
@@ -549,6 +552,8 @@ pub struct ChannelSettings {
     pub ws: OwnChannelSettings,
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
     pub webhook: BTreeMap<String, WebhookSettings>,
+    /// Telegram bots.
+    pub telegram: BTreeMap<String, TelegramSettings>,
 }
 
 /// What is done with a send whose outcome is unknown.

@@ -3,6 +3,7 @@
 //! One writer applies batches of [`Write`]s, each batch one transaction with a savepoint per request,
 //! so that one refusal doesn't fail the rest. Readers answer [`Read`]s beside it.
 
+mod channel;
 mod error;
 mod read;
 mod rows;
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::address::Message;
 
+pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
 pub use error::StoreError;
 pub use read::{CallTrail, ConversationRow, Found, Ledger, Read};
 pub use rows::{

@@ -10,7 +10,7 @@ mod narrowing;
 mod prepare;
 mod question;
 pub mod recover;
-mod relay;
+pub(crate) mod relay;
 mod tools;
 pub mod window;
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{AuditRow, CrashRow, DeadLetter, StoredMessage};
+use super::{AuditRow, ChannelFound, ChannelRead, CrashRow, DeadLetter, StoredMessage};
 use crate::approval::{Approval, Grant};
 use crate::chat::ChatMessage;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, TurnId};
@@ -105,6 +105,8 @@ pub enum Read {
     },
     /// When the next outbox row of a channel is due.
     OutboxDue(ChannelId),
+    /// Something a channel keeps.
+    Channel(ChannelRead),
     /// Conversations, newest first.
     Conversations {
         /// At most so many.
@@ -212,6 +214,8 @@ pub enum Found {
     Audit(Vec<AuditRow>),
     /// A time.
     Due(Option<Timestamp>),
+    /// Something a channel keeps.
+    Channel(ChannelFound),
     /// Conversations.
     Conversations(Vec<ConversationRow>),
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{AuditRow, CrashRow, NewOutbox, OutboxRow, StoredMessage};
+use super::{AuditRow, ChannelWrite, CrashRow, NewOutbox, OutboxRow, StoredMessage};
 use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::Usage;
 use crate::delegation::NewChild;
@@ -90,6 +90,8 @@ pub enum Write {
         /// Who asks, for the audit.
         by: Decider,
     },
+    /// Something a channel keeps.
+    Channel(ChannelWrite),
     /// A tool started a process group.
     ProcessStarted(ProcessRecord),
     /// The group is gone.
@@ -326,6 +328,8 @@ pub enum Written {
     Revoked(Option<Box<Grant>>),
     /// To [`Write::ClaimOutbox`].
     Outbox(Vec<OutboxRow>),
+    /// To [`ChannelWrite::Spool`]: whether the message is new.
+    Spooled(bool),
     /// To everything else.
     Done,
 }

@@ -4,6 +4,7 @@
 //! indexed rows, whatever the size of the tables.
 
 mod approvals;
+mod channels;
 mod children;
 mod claim;
 mod codec;
@@ -243,6 +244,7 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         Write::DeadLetter { id, retry, at, by } => {
             outbox::dead_letter(conn, *id, *retry, *at, by)?;
         }
+        Write::Channel(write) => return channels::write(conn, write),
         Write::ProcessStarted(record) => records::process_started(conn, record)?,
         Write::ProcessEnded { pgid, call } => records::process_ended(conn, *pgid, *call)?,
         Write::Crash(row) => records::crash(conn, row)?,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use super::error::Result;
-use super::{codec, records};
+use super::{channels, codec, records};
 
 /// The kind of a dead letter that stands for a turn itself.
 const TURN_KIND: &str = "turn";
@@ -81,7 +81,8 @@ pub(super) fn claim(
     limit: u32,
 ) -> Result<Vec<OutboxRow>> {
     let mut statement = conn.prepare_cached(
-        "SELECT o.seq, o.id, o.address, o.payload, o.attempts, o.possibly_repeated, o.created_at \
+        "SELECT o.seq, o.id, o.address, o.payload, o.attempts, o.possibly_repeated, o.created_at, \
+         o.progress \
          FROM outbox o WHERE o.state IN ('pending', 'sending') AND o.channel = ?1 \
          AND o.state = 'pending' AND o.not_before <= ?2 AND NOT EXISTS ( \
              SELECT 1 FROM outbox e WHERE e.state IN ('pending', 'sending') \
@@ -102,6 +103,7 @@ pub(super) fn claim(
                 attempts: row.get(4)?,
                 possibly_repeated: row.get(5)?,
                 created_at: codec::time(row, 6)?,
+                progress: codec::json_option(row, 7)?.unwrap_or_default(),
             };
             Ok((seq, row))
         })?
@@ -168,6 +170,9 @@ pub(super) fn mark(
     }
     let now = codec::nanos(at);
     let key = id.0.as_bytes();
+    if matches!(result, SendResult::Sent { .. }) {
+        channels::drop_draft(conn, id)?;
+    }
     match result {
         SendResult::Sent { external_id } => conn
             .prepare_cached(

@@ -72,4 +72,11 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         let path = ["channels", "webhook", alias.as_str(), "queue_limit"];
         range(&path, webhook.queue_limit.into(), 1..=1_000_000);
     }
+    for (alias, bot) in &settings.channels.telegram {
+        let path = |key| ["channels", "telegram", alias.as_str(), key];
+        range(&path("queue_limit"), bot.queue_limit.into(), 1..=1_000_000);
+        range(&path("draft_interval_ms"), bot.draft_interval_ms, 100..=60_000);
+        range(&path("poll_timeout_secs"), bot.poll_timeout_secs, 1..=600);
+        range(&path("max_attachment_bytes"), bot.max_attachment_bytes, 1..=2_147_483_648);
+    }
 }
