@@ -79,6 +79,8 @@ pub struct Batch {
     slots: Vec<Slot>,
     by_child: HashMap<ActorId, usize>,
     ends: Ends,
+    /// So many slots from the first on are filled.
+    filled: usize,
     report: Option<Reserved<TurnMsg>>,
 }
 
@@ -159,6 +161,7 @@ impl Supervised for BatchActor {
             slots,
             by_child: HashMap::new(),
             ends: Ends::default(),
+            filled: 0,
             report: Some(args.report),
         })
     }
@@ -426,9 +429,9 @@ impl Batch {
     }
 
     fn report_if_done(&mut self, ctx: &mut Ctx<BatchActor>) {
-        let done =
-            self.slots.iter().all(|slot| matches!(slot.stage, Stage::Done(_) | Stage::SameAs(_)));
-        if !done {
+        let is_filled = |slot: &Slot| matches!(slot.stage, Stage::Done(_) | Stage::SameAs(_));
+        self.filled += self.slots[self.filled..].iter().take_while(|slot| is_filled(slot)).count();
+        if self.filled < self.slots.len() {
             return;
         }
         let Some(report) = self.report.take() else { return };

@@ -5,6 +5,7 @@ mod hooks;
 mod plan;
 mod stopping;
 mod toolbox;
+mod trim;
 
 pub(crate) use plan::{gate, redactor, workspace};
 pub(crate) use toolbox::{granted, http_target};
@@ -174,6 +175,7 @@ pub async fn start(
     let root = root::start(&spawner, plan, &stops).await.map_err(StartError::failed)?;
     let running = Running { address, directory, root, stops, store, senders, world, drain };
     wait_ready(&running.directory, &*ready).await?;
+    trim::startup_code();
     Ok(running)
 }
 

@@ -229,26 +229,33 @@ pub(super) fn add_message(
 
 /// Inserts or updates a call. The first end stands (I4), and that it began stays known.
 fn put_call(conn: &Connection, turn_seq: i64, call: &CallRecord) -> Result<()> {
-    let changed = conn
-        .prepare_cached(
-            "INSERT INTO calls (turn_seq, id, tool, state, started_at, ended_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, id) DO UPDATE SET \
-             tool = excluded.tool, state = excluded.state, \
-             started_at = COALESCE(excluded.started_at, started_at), \
-             ended_at = excluded.ended_at WHERE state IN ('planned', 'waiting', 'running')",
+    let key = call.id.0.as_bytes();
+    let (began, ended) = (call.started_at.map(codec::nanos), call.ended_at.map(codec::nanos));
+    let values = params![turn_seq, key, call.tool, call.state.as_str(), began, ended];
+    let update = || {
+        conn.prepare_cached(
+            "UPDATE calls SET tool = ?3, state = ?4, started_at = COALESCE(?5, started_at), \
+             ended_at = ?6 WHERE turn_seq = ?1 AND id = ?2 \
+             AND state IN ('planned', 'waiting', 'running')",
         )?
-        .execute(params![
-            turn_seq,
-            call.id.0.as_bytes(),
-            call.tool,
-            call.state.as_str(),
-            call.started_at.map(codec::nanos),
-            call.ended_at.map(codec::nanos),
-        ])?;
-    if changed == 0 {
+        .execute(values)
+    };
+    let insert = || {
+        conn.prepare_cached(
+            "INSERT INTO calls (turn_seq, id, tool, state, started_at, ended_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (turn_seq, id) DO NOTHING",
+        )?
+        .execute(values)
+    };
+    // An end nearly always finds its row, a begin none.
+    let written = match call.state.is_end() {
+        true => update()? > 0 || insert()? > 0,
+        false => insert()? > 0 || update()? > 0,
+    };
+    if !written {
         let stands: CallState = conn
             .prepare_cached("SELECT state FROM calls WHERE turn_seq = ?1 AND id = ?2")?
-            .query_row(params![turn_seq, call.id.0.as_bytes()], |row| codec::word(row, 0))?;
+            .query_row(params![turn_seq, key], |row| codec::word(row, 0))?;
         let (id, new) = (call.id, call.state);
         check_invariant!(I4, stands == new, "call {id} ended {stands:?}, then {new:?}");
     }
