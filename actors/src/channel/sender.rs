@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use super::deliver::Delivery;
 use super::draft::{DraftActor, DraftArgs, Prompts};
 use crate::observe::{EventHub, ObserverHandle};
-use crate::runtime::{Ctx, SpawnSpec, Supervised, TaskKey};
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
 use crate::store::StoreClient;
 
 /// Sends at once, over all conversations.
@@ -50,6 +50,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const STORE_DELAY: Duration = Duration::from_secs(1);
 /// An adapter that does not bound itself is given up.
 const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// What stands before the turn's id in a draft's path.
+const DRAFT: &str = "draft/";
 /// Most turns shown at once while they run; the others are answered all the same.
 const MAX_DRAFTS: usize = 1_024;
 
@@ -163,6 +165,21 @@ impl Supervised for Sender {
         Ok(())
     }
 
+    async fn child_exited(
+        ctx: &mut Ctx<Self>,
+        state: &mut SenderState,
+        exit: ChildExit,
+    ) -> Result<(), ActorError> {
+        // What it showed stands in the store for the answer, unless another attempt goes on with it.
+        let turn = exit.segment.strip_prefix(DRAFT).and_then(|turn| turn.parse().ok());
+        if let Some(turn) = turn
+            && !ctx.children().any(|child| child.segment == exit.segment)
+        {
+            state.delivery.drafts.forget(turn);
+        }
+        Ok(())
+    }
+
     async fn resumed(ctx: &mut Ctx<Self>, state: &mut SenderState) -> Result<(), ActorError> {
         state.claim(ctx);
         Ok(())
@@ -253,7 +270,7 @@ impl SenderState {
         }
         let turn = live.turn;
         // Another attempt begins anew; the message that people see stays the same.
-        let segment = format!("draft/{turn}");
+        let segment = format!("{DRAFT}{turn}");
         let former = ctx.children().find(|child| child.segment == segment).map(|child| child.id);
         if let Some(former) = former {
             ctx.stop_child(former, StopReason::Replaced);

@@ -35,8 +35,8 @@ use serde_json::json;
 use super::{ANN, BEN, Platform};
 use crate::wait::{until, within};
 
-/// While set, the store refuses everything with this.
-type Fault = Arc<Mutex<Option<StoreError>>>;
+/// While set, the store refuses everything with this; and how often it did.
+type Fault = Arc<Mutex<(Option<StoreError>, usize)>>;
 
 struct BenchStore;
 
@@ -59,7 +59,11 @@ impl Supervised for BenchStore {
         (threads, fault): &mut Self::State,
         message: StoreMsg,
     ) -> Result<(), ActorError> {
-        let refused = fault.lock().clone();
+        let refused = {
+            let mut fault = fault.lock();
+            fault.1 += usize::from(fault.0.is_some());
+            fault.0.clone()
+        };
         let threads = threads.as_ref().unwrap();
         match (message, refused) {
             (StoreMsg::Write { reply, .. }, Some(error)) => drop(reply.send(Err(error))),
@@ -98,8 +102,7 @@ impl Supervised for BenchRouter {
 pub struct Bench<P> {
     /// The platform.
     pub platform: P,
-    /// While set, the store refuses everything with this.
-    pub fault: Fault,
+    fault: Fault,
     /// The store.
     pub store: StoreClient,
     world: World,
@@ -215,6 +218,25 @@ impl<P: Platform> Bench<P> {
         sender.handle.stop_by(StopReason::Shutdown, None);
         let exit = within("the sender ends", sender.handle.ended()).await;
         assert_eq!(exit, ExitReason::Stopped { reason: StopReason::Shutdown });
+    }
+
+    /// From now on the store refuses everything.
+    pub fn break_store(&self) {
+        *self.fault.lock() = (Some(StoreError::Busy), 0);
+    }
+
+    /// Waits until the store refused something.
+    pub async fn store_refused(&self) {
+        until("the store refuses something", || async {
+            let refused = self.fault.lock().1;
+            if refused > 0 { Ok(()) } else { Err("nothing was asked of it".to_owned()) }
+        })
+        .await;
+    }
+
+    /// The store takes everything again.
+    pub fn mend_store(&self) {
+        self.fault.lock().0 = None;
     }
 
     /// Where attachments go.
@@ -395,7 +417,7 @@ impl<P: Platform> Bench<P> {
 
     /// Everything ends in time, and nothing is left (I9, I13).
     pub async fn end(mut self) {
-        *self.fault.lock() = None;
+        self.mend_store();
         let directory = Arc::clone(self.spawner.directory());
         if let Some(receiver) = self.receiver.take() {
             receiver.handle.stop_by(StopReason::Shutdown, None);

@@ -1,7 +1,6 @@
 //! What every channel promises, one function each.
 
 use rookery_messages::approval::{ApprovalState, Decision};
-use rookery_messages::store::StoreError;
 
 use super::{ANN, BEN, Bench, EVE, Platform};
 use crate::wait::until;
@@ -37,12 +36,12 @@ pub(super) async fn acknowledges_after_the_commit<P: Platform>(bench: Bench<P>) 
     bench.platform.say(ANN, "first");
     bench.turns_are(1).await;
     bench.all_acknowledged().await;
-    *bench.fault.lock() = Some(StoreError::Busy);
+    bench.break_store();
     bench.platform.say(ANN, "second");
     // The platform gives it, and nothing can take it.
-    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    bench.store_refused().await;
     assert!(bench.platform.unacknowledged() > 0, "acknowledged, and nowhere written");
-    *bench.fault.lock() = None;
+    bench.mend_store();
     bench.turns_are(2).await;
     bench.all_acknowledged().await;
     bench.end().await;
@@ -83,10 +82,11 @@ pub(super) async fn gives_the_next_life_what_was_not_acknowledged<P: Platform>(
     bench.platform.say(ANN, "before");
     bench.turns_are(1).await;
     bench.all_acknowledged().await;
-    *bench.fault.lock() = Some(StoreError::Busy);
+    bench.break_store();
     bench.platform.say(ANN, "in between");
+    bench.store_refused().await;
     bench.kill().await;
-    *bench.fault.lock() = None;
+    bench.mend_store();
     bench.begin_life().await;
     bench.turns_are(2).await;
     bench.all_acknowledged().await;

@@ -101,6 +101,7 @@ struct Book {
     files: HashMap<String, Vec<u8>>,
     downloads: Vec<String>,
     given_again: usize,
+    holds_confirmations: bool,
     revoked: bool,
 }
 
@@ -222,6 +223,11 @@ impl FakeTelegram {
     /// How often something confirmed was given again.
     pub fn given_again(&self) -> usize {
         self.shared.book.lock().given_again
+    }
+
+    /// Whether polls that would confirm something are left without an answer, and confirm nothing.
+    pub fn hold_confirmations(&self, hold: bool) {
+        self.shared.book.lock().holds_confirmations = hold;
     }
 
     /// The token is not known any more.

@@ -120,6 +120,14 @@ async fn poll(shared: &Shared, body: &Value) -> Value {
     let mut changed = shared.changed.subscribe();
     let deadline = Instant::now() + Duration::from_secs(body["timeout"].as_u64().unwrap_or(0));
     if let Some(offset) = body["offset"].as_i64() {
+        let held = {
+            let book = shared.book.lock();
+            let confirms = book.updates.front().is_some_and(|(number, _)| *number < offset);
+            book.holds_confirmations && confirms
+        };
+        if held {
+            std::future::pending::<()>().await;
+        }
         let mut book = shared.book.lock();
         while book.updates.front().is_some_and(|(number, _)| *number < offset) {
             book.last_confirmed = book.updates.pop_front();

@@ -202,13 +202,28 @@ impl Ear {
         loop {
             match self.args.store.spool(row.clone()).await {
                 Ok(true) => return self.push(incoming).await,
-                // Delivered again: it is in work, or was accepted.
-                Ok(false) => return,
+                Ok(false) => return self.keep_known(incoming).await,
                 Err(error) => {
                     tracing::warn!(%error, "a message could not be kept; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
             }
+        }
+    }
+
+    /// It was there already: delivered again, it is in work or was accepted. Or the answer to the first
+    /// write was lost, and nobody works on it.
+    async fn keep_known(&self, incoming: Incoming) {
+        if self.spool.holds(&incoming.conversation) {
+            return;
+        }
+        let open = match self.args.store.spooled(self.args.channel().clone()).await {
+            Ok(rows) => rows.iter().any(|row| row.incoming.external_id == incoming.external_id),
+            // Worked on twice, it is accepted once.
+            Err(_) => true,
+        };
+        if open {
+            self.push(incoming).await;
         }
     }
 
