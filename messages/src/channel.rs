@@ -24,8 +24,12 @@ pub enum QueuePolicy {
     /// It waits for its turn.
     #[default]
     Queue,
+    /// The running turn takes it in before its next model call, if it is from the same sender.
+    Steer,
     /// The running turn gives way to it.
     Interrupt,
+    /// It waits a little for others of its sender, and is answered together with them.
+    Coalesce,
 }
 
 /// Why an intake did not take a message. Nothing was accepted, unless the store's answer got lost.
@@ -46,6 +50,8 @@ pub enum IntakeMsg {
     Receive {
         /// The message.
         inbound: Box<Inbound>,
+        /// It is meant for the turn that runs, whatever the channel's policy.
+        steer: bool,
         /// Where the answer goes.
         reply: oneshot::Sender<Result<AcceptOutcome, IntakeError>>,
     },

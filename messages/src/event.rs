@@ -80,10 +80,24 @@ pub enum TurnEventKind {
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<TurnError>,
+        /// The turn that answers its message too, if it is merged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        into: Option<TurnId>,
     },
 }
 
 impl TurnEventKind {
+    /// Its message goes with another's.
+    pub fn merged(into: TurnId) -> Self {
+        Self::Ended {
+            outcome: Outcome::Merged,
+            reply: None,
+            usage: Usage::default(),
+            error: None,
+            into: Some(into),
+        }
+    }
+
     /// The word in `type` and in SSE's `event:` line.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
 use crate::chat::{ToolCall, Usage};
-use crate::ids::{ApprovalId, CallId};
+use crate::ids::{ApprovalId, CallId, TurnId};
 use crate::receipt::ReceiptRecord;
 use crate::tool::Effects;
 use crate::turn::{CallState, TurnFinish};
@@ -30,6 +30,9 @@ pub enum JournalKind {
     Steered {
         /// The text.
         text: String,
+        /// The turn whose message it is, which is merged with this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        row: Option<TurnId>,
     },
     /// The model's complete response, before anything is done with its calls.
     ModelResponse {

@@ -1,8 +1,39 @@
 //! Conversations: the router's and the sessions' messages. Messages are hints; the inbox is the queue.
 
+use std::time::Duration;
+
 use crate::address::Message;
+use crate::envelope::Inbound;
 use crate::ids::{ApprovalId, ConversationId, TurnId};
 use crate::store::{ClaimOutcome, StoreError};
+
+/// How an accepted message meets a turn that runs. Its row waits in the inbox whatever becomes of this.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Arrival {
+    /// It waits for its turn.
+    #[default]
+    Waits,
+    /// The running turn gives way to this one.
+    Interrupts(TurnId),
+    /// The running turn may take it in.
+    Steers(Box<Steering>),
+    /// It waits a little for others, and goes together with them.
+    Gathers {
+        /// So long without another one.
+        quiet: Duration,
+        /// So long in all.
+        most: Duration,
+    },
+}
+
+/// A waiting row whose words a running turn may take in at its next step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Steering {
+    /// The turn that answers it otherwise.
+    pub turn: TurnId,
+    /// What was received.
+    pub inbound: Inbound,
+}
 
 /// What the router takes.
 #[derive(Debug)]
@@ -11,8 +42,8 @@ pub enum RouterMsg {
     Hint {
         /// The conversation.
         conversation: ConversationId,
-        /// The channel's policy is `interrupt`: a running turn gives way.
-        interrupt: bool,
+        /// How it meets a turn that runs.
+        arrival: Arrival,
     },
     /// Look for rows that no session owns.
     Sweep,
@@ -39,13 +70,6 @@ pub enum RouterMsg {
         /// The request.
         approval: ApprovalId,
     },
-    /// Words for a running turn.
-    Steer {
-        /// The conversation.
-        conversation: ConversationId,
-        /// The text.
-        text: String,
-    },
     /// A turn that has begun is marked as cancelled in the store, and its actor was not found.
     Cancel {
         /// The conversation.
@@ -53,6 +77,13 @@ pub enum RouterMsg {
         /// The turn.
         turn: TurnId,
     },
+}
+
+impl RouterMsg {
+    /// There may be a row of this conversation.
+    pub fn hint(conversation: ConversationId) -> Self {
+        Self::Hint { conversation, arrival: Arrival::Waits }
+    }
 }
 
 impl Message for RouterMsg {
@@ -64,7 +95,6 @@ impl Message for RouterMsg {
             Self::Idle { .. } => "Idle",
             Self::IdleChecked { .. } => "IdleChecked",
             Self::ApprovalHint { .. } => "ApprovalHint",
-            Self::Steer { .. } => "Steer",
             Self::Cancel { .. } => "Cancel",
         }
     }
@@ -74,9 +104,11 @@ impl Message for RouterMsg {
 #[derive(Debug)]
 pub enum SessionMsg {
     /// There may be a row.
-    Hint {
-        /// A running turn gives way to it.
-        interrupt: bool,
+    Hint(Arrival),
+    /// What was waited for has come, or will not.
+    Gathered {
+        /// The timer's number; an older one is void.
+        timer: u64,
     },
     /// The claim's answer.
     Claimed(Result<ClaimOutcome, StoreError>),
@@ -87,8 +119,6 @@ pub enum SessionMsg {
         /// The request.
         approval: ApprovalId,
     },
-    /// Words for the running turn.
-    Steer(String),
     /// A turn is marked as cancelled: the one that runs, or the one whose claim is under way.
     Cancel(TurnId),
     /// Time to look again after a failed claim.
@@ -103,10 +133,10 @@ pub enum SessionMsg {
 impl Message for SessionMsg {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Hint { .. } => "Hint",
+            Self::Hint(_) => "Hint",
+            Self::Gathered { .. } => "Gathered",
             Self::Claimed(_) => "Claimed",
             Self::ApprovalHint { .. } => "ApprovalHint",
-            Self::Steer(_) => "Steer",
             Self::Cancel(_) => "Cancel",
             Self::Retry => "Retry",
             Self::IdleTimeout { .. } => "IdleTimeout",

@@ -333,6 +333,9 @@ mod defaults {
     pub(super) fn queue_limit() -> u32 {
         20
     }
+    pub(super) fn debounce_ms() -> u64 {
+        1_000
+    }
     pub(super) fn allow_all() -> Vec<String> {
         vec!["*".to_owned()]
     }
@@ -347,6 +350,9 @@ mod defaults {
 pub struct AgentSettings {
     /// The provider profile it calls first.
     pub provider: String,
+    /// Provider profiles its people may choose by `/model`, beside this one and its fallbacks.
+    #[serde(default)]
+    pub models: Vec<String>,
     /// What it may do.
     #[serde(default = "defaults::profile")]
     pub risk_profile: String,
@@ -534,12 +540,30 @@ impl Default for RuntimeProfile {
 }
 
 /// What there is to say of a built-in channel.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnChannelSettings {
     /// Callers that may decide approvals, by their tokens' names; `local` is whoever needs none. Default: the
     /// turn's sender.
     pub approvers: Option<Vec<String>>,
+    /// What happens to a message that arrives while a turn runs: `queue`, `steer`, `interrupt` or `coalesce`.
+    pub queue: QueuePolicy,
+    /// Most messages that wait, a conversation.
+    pub queue_limit: u32,
+    /// With `coalesce`: a message waits for others until so long none came, in milliseconds; five times as
+    /// long in all.
+    pub debounce_ms: u64,
+}
+
+impl Default for OwnChannelSettings {
+    fn default() -> Self {
+        Self {
+            approvers: None,
+            queue: QueuePolicy::Queue,
+            queue_limit: defaults::queue_limit(),
+            debounce_ms: defaults::debounce_ms(),
+        }
+    }
 }
 
 /// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
@@ -583,12 +607,16 @@ pub struct WebhookSettings {
     /// Replies are posted there too, signed with the secret.
     #[serde(default)]
     pub reply_url: Option<String>,
-    /// What happens to a message that arrives while a turn runs: `queue` or `interrupt`.
+    /// What happens to a message that arrives while a turn runs: `queue`, `steer`, `interrupt` or `coalesce`.
     #[serde(default)]
     pub queue: QueuePolicy,
     /// Most messages that wait, a conversation.
     #[serde(default = "defaults::queue_limit")]
     pub queue_limit: u32,
+    /// With `coalesce`: a message waits for others until so long none came, in milliseconds; five times as
+    /// long in all.
+    #[serde(default = "defaults::debounce_ms")]
+    pub debounce_ms: u64,
     /// What is done with a post to `reply_url` whose outcome is unknown: `resend` or `hold`.
     #[serde(default)]
     pub on_unknown: OnUnknown,
@@ -603,6 +631,7 @@ impl Default for WebhookSettings {
             reply_url: None,
             queue: QueuePolicy::Queue,
             queue_limit: defaults::queue_limit(),
+            debounce_ms: defaults::debounce_ms(),
             on_unknown: OnUnknown::Resend,
         }
     }

@@ -19,13 +19,13 @@ use crate::address::Message;
 
 pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
 pub use error::StoreError;
-pub use read::{CallTrail, ConversationRow, Found, Ledger, Read};
+pub use read::{CallTrail, ConversationRow, Desk, Found, Ledger, Read};
 pub use rows::{
     AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, StoredMessage,
 };
 pub use write::{
-    Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, CommitAck, DecideApproval,
-    DecideOutcome, NewGrant, SendResult, TurnCommit, Write, Written,
+    Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, CommandAct, CommitAck,
+    DecideApproval, DecideOutcome, NewCommand, NewGrant, SendResult, TurnCommit, Write, Written,
 };
 
 /// The writing half of a backend: used by one thread.

@@ -10,6 +10,7 @@ use crate::delegation::{ChildOf, TaskState};
 use crate::envelope::{ReplyAddress, TurnOrigin};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
 use crate::model::ModelReport;
+use crate::session::Steering;
 use crate::store::{CommitAck, StoreError};
 use crate::tool::{BatchReport, JudgedCall};
 
@@ -189,6 +190,9 @@ pub struct TurnRecord {
     pub state: TurnState,
     /// How it ended; null until then.
     pub outcome: Option<Outcome>,
+    /// The turn that answers its message too, if it is merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<TurnId>,
     /// The final text; null until answered.
     pub reply: Option<String>,
     /// Why it failed.
@@ -242,8 +246,12 @@ pub struct TurnFinish {
 pub struct TurnClaim {
     /// The turn's record.
     pub record: TurnRecord,
-    /// The text of the message.
+    /// What its people have said in it so far: its own message, and those that were merged with it.
     pub text: String,
+    /// The model its people chose for the conversation: a provider profile's name.
+    pub model: Option<String>,
+    /// Turns whose messages were merged with it by this claim.
+    pub merged: Vec<TurnId>,
     /// The sender's platform id, who may decide approvals by default.
     pub sender: String,
     /// Where the answer goes.
@@ -303,7 +311,7 @@ pub enum TurnMsg {
     /// A hint that a decision was made somewhere else; the approval's actor looks.
     ApprovalHint(ApprovalId),
     /// The person said something while the turn runs.
-    Steer(String),
+    Steer(Box<Steering>),
     /// The store knows that the turn is left in good order, or could not be told.
     Released,
     /// Time to look whether the turn gets on.

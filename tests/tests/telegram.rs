@@ -296,3 +296,27 @@ async fn whoever_finds_the_queue_full_is_told_so() {
     assert_eq!((ledger.accepted, ledger.rejected), (3, 1), "{ledger:?}");
     world.finish().await;
 }
+
+// R19, A088
+#[tokio::test]
+async fn commands_act_at_once_are_answered_in_the_chat_and_reach_no_model() {
+    let fake = FakeTelegram::start().await;
+    let world = start(&fake, "").await;
+    world.model.script("long", [Reply::stream().delta("I begin").hang()]);
+    fake.say(ANN, "long");
+    let draft = fake.shown(ANN, "I begin").await;
+    fake.say(ANN, "/stop");
+    fake.until("the draft became the end", |fake| {
+        fake.chat(ANN).into_iter().find(|one| one.id == draft.id && one.text.contains("[cancelled]"))
+    })
+    .await;
+    fake.say(ANN, "/help");
+    fake.shown(ANN, "/status").await;
+    fake.say(ANN, "/approve");
+    fake.all_confirmed().await;
+    assert_eq!(world.model.count(), 1);
+    let menu = fake.calls("setMyCommands").remove(0).body;
+    let names: Vec<_> = menu["commands"].as_array().unwrap().iter().map(|c| &c["command"]).collect();
+    assert_eq!(names, ["stop", "new", "status", "model", "help"]);
+    world.finish().await;
+}

@@ -6,6 +6,7 @@
 //! a hint is found by the router's sweep: messages are hints, the inbox is the queue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rookery_messages::address::{Address, SendError};
 use rookery_messages::channel::{IntakeError, IntakeMsg, QueuePolicy, SenderMsg};
@@ -14,7 +15,7 @@ use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::ActorError;
 use rookery_messages::ids::{AgentName, ChannelId, ConversationId, EnvelopeId, TurnId};
 use rookery_messages::observe::Observation;
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{Arrival, RouterMsg, Steering};
 use rookery_messages::store::{Accept, AcceptOutcome, StoreError};
 use rookery_messages::time::World;
 use rookery_messages::turn::{Outcome, TurnError};
@@ -24,6 +25,9 @@ use tokio::sync::oneshot;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::runtime::{Ctx, Supervised};
 use crate::store::StoreClient;
+
+/// How many times its debounce a message waits for others at most.
+const MOST_DEBOUNCES: u32 = 5;
 
 /// Whether a channel's list admits a sender. `*` is everybody; an empty list is nobody.
 pub fn is_allowed(allowed: &[String], sender: &str) -> bool {
@@ -39,6 +43,8 @@ pub struct IntakeArgs {
     pub queue: QueuePolicy,
     /// Most waiting messages a conversation.
     pub queue_limit: u32,
+    /// With `coalesce`: how long a message waits for others.
+    pub debounce: Duration,
     /// The store.
     pub store: StoreClient,
     /// The event streams.
@@ -79,14 +85,15 @@ impl Supervised for Intake {
         message: IntakeMsg,
     ) -> Result<(), ActorError> {
         match message {
-            IntakeMsg::Receive { inbound, reply } => {
+            IntakeMsg::Receive { inbound, steer, reply } => {
                 if ctx.is_paused() {
                     let _nobody_waits = reply.send(Err(IntakeError::Paused));
                     return Ok(());
                 }
                 let (args, world) = (Arc::clone(&state.args), ctx.world().clone());
+                let policy = if steer { QueuePolicy::Steer } else { args.queue };
                 ctx.task(async move {
-                    let answer = accept(&args, &world, *inbound).await;
+                    let answer = accept(&args, &world, policy, *inbound).await;
                     let outcome = answer.as_ref().ok().cloned();
                     let _nobody_waits = reply.send(answer.map_err(IntakeError::Store));
                     Some(IntakeMsg::Accepted { outcome: Box::new(outcome?) })
@@ -128,6 +135,7 @@ impl IntakeState {
 async fn accept(
     args: &IntakeArgs,
     world: &World,
+    policy: QueuePolicy,
     inbound: Inbound,
 ) -> Result<AcceptOutcome, StoreError> {
     let request = Accept {
@@ -147,13 +155,13 @@ async fn accept(
         }
     };
     if !outcome.duplicate {
-        announce(args, &outcome);
+        announce(args, policy, &outcome);
     }
     Ok(outcome)
 }
 
 /// The record is durable: clients, router and sender may know.
-fn announce(args: &IntakeArgs, outcome: &AcceptOutcome) {
+fn announce(args: &IntakeArgs, policy: QueuePolicy, outcome: &AcceptOutcome) {
     let envelope = &outcome.envelope;
     let tell = |kind| args.hub.publish(envelope.conversation_id, envelope.turn, kind);
     let id = super::scope::bare(&envelope.inbound.external_id).to_owned();
@@ -169,7 +177,17 @@ fn announce(args: &IntakeArgs, outcome: &AcceptOutcome) {
     // A full mailbox is fine: the router sweeps.
     let _ = args.router.try_send(RouterMsg::Hint {
         conversation: envelope.conversation_id,
-        interrupt: args.queue == QueuePolicy::Interrupt,
+        arrival: match policy {
+            QueuePolicy::Queue => Arrival::Waits,
+            QueuePolicy::Interrupt => Arrival::Interrupts(envelope.turn),
+            QueuePolicy::Steer => Arrival::Steers(Box::new(Steering {
+                turn: envelope.turn,
+                inbound: envelope.inbound.clone(),
+            })),
+            QueuePolicy::Coalesce => {
+                Arrival::Gathers { quiet: args.debounce, most: args.debounce * MOST_DEBOUNCES }
+            }
+        },
     });
 }
 
@@ -179,6 +197,7 @@ fn rejection() -> TurnEventKind {
         reply: None,
         usage: Default::default(),
         error: Some(TurnError::new("queue_full", QUEUE_FULL)),
+        into: None,
     }
 }
 
@@ -211,8 +230,18 @@ pub struct IntakeHandle {
 impl IntakeHandle {
     /// Hands a message in and waits until it is durable.
     pub async fn receive(&self, inbound: Inbound) -> Result<AcceptOutcome, ReceiveError> {
+        self.hand_in(inbound, false).await
+    }
+
+    /// As [`IntakeHandle::receive`], for the turn that runs: it takes the message in before its next model
+    /// call. If it ends before that, or none runs, the message is answered by a turn of its own.
+    pub async fn steer(&self, inbound: Inbound) -> Result<AcceptOutcome, ReceiveError> {
+        self.hand_in(inbound, true).await
+    }
+
+    async fn hand_in(&self, inbound: Inbound, steer: bool) -> Result<AcceptOutcome, ReceiveError> {
         let (reply, answer) = oneshot::channel();
-        let message = IntakeMsg::Receive { inbound: Box::new(inbound), reply };
+        let message = IntakeMsg::Receive { inbound: Box::new(inbound), steer, reply };
         match self.address.try_send(message) {
             Ok(()) => {}
             Err(SendError::Full(_)) => return Err(ReceiveError::Busy),

@@ -5,6 +5,7 @@
 //! platform's part is a [`rookery_messages::channel::ChannelAdapter`]; what is the same everywhere is here.
 
 pub mod budget;
+pub mod commands;
 mod deliver;
 pub mod draft;
 pub mod intake;

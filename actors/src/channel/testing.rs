@@ -167,8 +167,13 @@ impl Base {
 
     /// Claims the next turn of a conversation.
     pub async fn claim(&self, conversation_id: rookery_messages::ids::ConversationId) -> TurnClaim {
-        let claim =
-            Claim { conversation_id, at: self.world.now(), max_attempts: 3, history_chars: 10_000 };
+        let claim = Claim {
+            conversation_id,
+            at: self.world.now(),
+            max_attempts: 3,
+            history_chars: 10_000,
+            together: Arc::default(),
+        };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => *claim,
             other => panic!("nothing to claim: {other:?}"),
@@ -212,6 +217,7 @@ impl Base {
             reply: Some(reply.to_owned()),
             usage: Default::default(),
             error: None,
+            into: None,
         };
         self.hub.publish(claim.record.conversation_id, claim.record.id, ended);
     }

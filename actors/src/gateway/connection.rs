@@ -14,10 +14,10 @@ use futures_util::StreamExt;
 use rookery_messages::address::Message;
 use rookery_messages::approval::{Approval, Decider};
 use rookery_messages::caller::Caller;
+use rookery_messages::channel::IntakeError;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{AgentName, ApprovalId, ConversationId, TurnId};
-use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::AuthRole;
 use rookery_messages::store::{AcceptOutcome, CancelOutcome};
 use rookery_messages::turn::{TurnRecord, TurnState};
@@ -34,7 +34,7 @@ use super::frames::{self, ClientFrame};
 use super::snapshot::Place;
 use super::socket::{self, Out, SocketPlace, Writer};
 use crate::channel::text::{check_id, check_text};
-use crate::channel::{IntakeHandle, ReceiveError, scope};
+use crate::channel::{IntakeHandle, ReceiveError, commands, scope};
 use crate::runtime::{Ctx, Supervised};
 
 /// Objects that wait for the writer.
@@ -109,6 +109,8 @@ pub struct Settled {
     answer: Result<AcceptOutcome, ReceiveError>,
     /// Of a message that was known already.
     record: Option<TurnRecord>,
+    /// The next one waits for it.
+    in_line: bool,
 }
 
 /// A client's frame.
@@ -249,7 +251,7 @@ impl ConnectionState {
         }
         match frame {
             ClientFrame::Message { id, text } => self.message(ctx, id, text),
-            ClientFrame::Steer { text } => self.steer(ctx, text),
+            ClientFrame::Steer { text, id } => self.steer(ctx, text, id),
             ClientFrame::Cancel { turn } => self.cancel(ctx, turn),
             ClientFrame::Approval { id, decision, replacement, reason, scope } => {
                 self.decide(ctx, id, choice(decision, replacement, reason, scope));
@@ -267,8 +269,22 @@ impl ConnectionState {
             return self.say(ctx, Out::Frame(about(&id, frames::error(&error))));
         }
         let inbound = self.terms.inbound(&id, text);
+        if commands::parse(&inbound.text).is_some() {
+            return self.command(ctx, id, inbound);
+        }
         self.waiting.push_back((id, inbound));
         self.hand_in(ctx);
+    }
+
+    /// A command waits for no message.
+    fn command(&self, ctx: &mut Ctx<Connection>, id: String, inbound: Inbound) {
+        let shared = Arc::clone(&self.shared);
+        ctx.task(async move {
+            let taken = shared.deps.desk.take(&inbound).await?;
+            let answer = taken.map(|answer| answer.outcome);
+            let answer = answer.map_err(|error| IntakeError::Store(error).into());
+            Some(settled(&shared, id, answer, false).await)
+        });
     }
 
     /// One at a time: messages are accepted in the order they came.
@@ -281,18 +297,14 @@ impl ConnectionState {
         let (shared, terms) = (Arc::clone(&self.shared), Arc::clone(&self.terms));
         ctx.task(async move {
             let answer = terms.intake.receive(inbound).await;
-            let record = match &answer {
-                Ok(outcome) if outcome.duplicate => {
-                    shared.deps.store.turn(outcome.envelope.turn).await.ok().flatten()
-                }
-                _ => None,
-            };
-            Some(ConnectionMsg::Settled(Box::new(Settled { id, answer, record })))
+            Some(settled(&shared, id, answer, true).await)
         });
     }
 
     fn settled(&mut self, ctx: &mut Ctx<Connection>, settled: Settled) {
-        self.handing_in = false;
+        if settled.in_line {
+            self.handing_in = false;
+        }
         match settled.answer {
             Ok(outcome) => {
                 let envelope = &outcome.envelope;
@@ -331,18 +343,22 @@ impl ConnectionState {
         self.hand_in(ctx);
     }
 
-    fn steer(&mut self, ctx: &mut Ctx<Connection>, text: String) {
-        if let Err(error) = check_text("text", &text) {
+    /// Words for the turn that runs go past the messages that wait; they are as durable as these.
+    fn steer(&mut self, ctx: &mut Ctx<Connection>, text: String, id: Option<String>) {
+        let id = id.unwrap_or_else(|| format!("steer-{}", ctx.world().ids.next()));
+        if let Err(error) = check_id("id", &id).and_then(|()| check_text("text", &text)) {
             return self.refuse(ctx, &error.into());
         }
-        let Some(conversation) = self.conversation else {
+        if self.conversation.is_none() {
             let message = "no turn runs in this conversation; send a message instead";
             return self.refuse(ctx, &ApiError::bad_request("no_turn", message));
-        };
-        let steer = RouterMsg::Steer { conversation, text };
-        if self.shared.deps.router.try_send(steer).is_err() {
-            self.refuse(ctx, &ReceiveError::Busy.into());
         }
+        let inbound = self.terms.inbound(&id, text);
+        let (shared, terms) = (Arc::clone(&self.shared), Arc::clone(&self.terms));
+        ctx.task(async move {
+            let answer = terms.intake.steer(inbound).await;
+            Some(settled(&shared, id, answer, false).await)
+        });
     }
 
     fn cancel(&mut self, ctx: &mut Ctx<Connection>, turn: TurnId) {
@@ -398,6 +414,22 @@ impl ConnectionState {
             Some(ConnectionMsg::Say(vec![frame]))
         });
     }
+}
+
+/// How handing in went, with the record of what was known already.
+async fn settled(
+    shared: &Shared,
+    id: String,
+    answer: Result<AcceptOutcome, ReceiveError>,
+    in_line: bool,
+) -> ConnectionMsg {
+    let record = match &answer {
+        Ok(outcome) if outcome.duplicate => {
+            shared.deps.store.turn(outcome.envelope.turn).await.ok().flatten()
+        }
+        _ => None,
+    };
+    ConnectionMsg::Settled(Box::new(Settled { id, answer, record, in_line }))
 }
 
 /// An error about a message names it.

@@ -19,6 +19,7 @@ use super::actor::GatewayMsg;
 use super::auth::Tokens;
 use super::follow::Born;
 use crate::channel::IntakeHandle;
+use crate::channel::commands::Desk;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::redact::Redactor;
 use crate::runtime::Directory;
@@ -77,6 +78,8 @@ pub struct GatewayDeps {
     pub senders: HashMap<ChannelId, Address<SenderMsg>>,
     /// Who is told.
     pub observer: ObserverHandle,
+    /// Carries out commands that come as messages, and stops turns.
+    pub desk: Arc<Desk>,
     /// Clock, ids, jitter.
     pub world: World,
     /// Health and metrics.

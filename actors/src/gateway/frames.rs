@@ -21,8 +21,13 @@ pub(super) enum ClientFrame {
         id: String,
         text: String,
     },
-    /// Words for the running turn.
-    Steer { text: String },
+    /// Words for the running turn. If none takes them in, they are a message like any other.
+    Steer {
+        text: String,
+        /// The client's own id of it: sent twice, it is said once.
+        #[serde(default)]
+        id: Option<String>,
+    },
     /// The turn shall stop.
     Cancel { turn: TurnId },
     /// A decision.
@@ -88,6 +93,9 @@ pub(super) fn ended(record: &TurnRecord, seq: u64) -> Value {
         "type": "ended", "seq": seq, "turn": record.id,
         "outcome": record.outcome, "reply": record.reply, "usage": record.usage,
     });
+    if let Some(into) = &record.into {
+        frame["into"] = json!(into);
+    }
     if let Some(error) = &record.error {
         frame["error"] = json!(error);
     }

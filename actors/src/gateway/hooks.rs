@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use rookery_messages::caller::Caller;
 use rookery_messages::event::TurnEventKind;
+use rookery_messages::ids::TurnId;
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::WebhookSettings;
 use rookery_messages::store::AcceptOutcome;
@@ -85,6 +86,9 @@ pub(super) async fn receive(
     {
         return control::answer(&shared, &inbound, control?).await;
     }
+    if let Some(taken) = shared.deps.desk.take(&inbound).await {
+        return answer(&shared, &taken?.outcome, Some(0)).await;
+    }
     let outcome = intake.receive(inbound).await?;
     answer(&shared, &outcome, params.wait).await
 }
@@ -140,15 +144,20 @@ async fn answer(
             .detail("outcome", json!("rejected"))
             .detail("reply", Value::Null));
     }
+    let mut into = None;
     let seen = match wait {
-        Some(seconds) => wait_for(shared, outcome, seconds.min(MAX_WAIT_SECS)).await,
+        Some(seconds) => wait_for(shared, outcome, seconds.min(MAX_WAIT_SECS), &mut into).await,
         None if outcome.duplicate => shared.deps.store.turn(envelope.turn).await?.map(Seen::of),
         None => None,
     };
     let ended = seen.as_ref().is_some_and(|seen| seen.state == TurnState::Ended);
     if let Some(seen) = seen.filter(|_| ended || outcome.duplicate) {
         body.insert("state".to_owned(), json!(seen.state));
-        body.insert("outcome".to_owned(), json!(seen.outcome));
+        let outcome = if into.is_some() { Some(Outcome::Merged) } else { seen.outcome };
+        body.insert("outcome".to_owned(), json!(outcome));
+        if let Some(into) = into.or(seen.into) {
+            body.insert("into".to_owned(), json!(into));
+        }
         body.insert("reply".to_owned(), json!(seen.reply));
         if let Some(error) = seen.error {
             body.insert("error".to_owned(), json!(error));
@@ -165,12 +174,13 @@ struct Seen {
     outcome: Option<Outcome>,
     reply: Option<String>,
     error: Option<TurnError>,
+    into: Option<TurnId>,
 }
 
 impl Seen {
     fn of(record: TurnRecord) -> Self {
-        let TurnRecord { state, outcome, reply, error, .. } = record;
-        Self { state, outcome, reply, error }
+        let TurnRecord { state, outcome, reply, error, into, .. } = record;
+        Self { state, outcome, reply, error, into }
     }
 }
 
@@ -178,8 +188,16 @@ impl Seen {
 ///
 /// The end is announced after it is durable, so its event is as good as the record; the store is asked
 /// only when the event can't be there: for a message that was known before, after a gap, and now and then.
-async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Option<Seen> {
+///
+/// A message that goes with another's turn is answered by that one: `into` says so.
+async fn wait_for(
+    shared: &Shared,
+    outcome: &AcceptOutcome,
+    seconds: u64,
+    into: &mut Option<TurnId>,
+) -> Option<Seen> {
     let envelope = &outcome.envelope;
+    let mut turn = envelope.turn;
     let deadline = Instant::now() + Duration::from_secs(seconds);
     // From the oldest event there is: the turn may have ended already.
     let mut events = shared.deps.hub.subscribe(envelope.conversation_id, Some(0));
@@ -188,16 +206,28 @@ async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Opt
     loop {
         let due = Instant::now() >= deadline || shared.closing.is_cancelled();
         if look || due {
-            let record = shared.deps.store.turn(envelope.turn).await.ok().flatten();
+            let record = shared.deps.store.turn(turn).await.ok().flatten();
+            if let Some(other) = record.as_ref().and_then(|record| record.into) {
+                turn = other;
+                *into = Some(other);
+                if !due {
+                    continue;
+                }
+            }
             let ended = record.as_ref().is_some_and(|record| record.state == TurnState::Ended);
             if ended || due {
                 return record.map(Seen::of);
             }
         }
         let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
-        let end =
-            tokio::time::timeout_at(look_again, end_of(&mut events, envelope.turn, &mut first_gap));
+        let end = tokio::time::timeout_at(look_again, end_of(&mut events, turn, &mut first_gap));
         match shared.closing.run_until_cancelled(end).await {
+            Some(Ok(Some(Seen { into: Some(other), .. }))) => {
+                turn = other;
+                *into = Some(other);
+                // Its end may have been among the events gone by.
+                look = true;
+            }
             Some(Ok(Some(seen))) => return Some(seen),
             // A gap, the time to look, or the gateway closes.
             Some(Ok(None) | Err(_)) | None => look = true,
@@ -206,22 +236,19 @@ async fn wait_for(shared: &Shared, outcome: &AcceptOutcome, seconds: u64) -> Opt
 }
 
 /// Until the turn's end, or until events were lost. The first gap says only that older ones are gone.
-async fn end_of(
-    events: &mut Subscription,
-    turn: rookery_messages::ids::TurnId,
-    first_gap: &mut bool,
-) -> Option<Seen> {
+async fn end_of(events: &mut Subscription, turn: TurnId, first_gap: &mut bool) -> Option<Seen> {
     loop {
         match events.end_of(turn).await {
             HubItem::Gap { .. } if std::mem::take(first_gap) => {}
             HubItem::Gap { .. } => return None,
             HubItem::Event(event) => {
-                if let TurnEventKind::Ended { outcome, reply, error, .. } = &event.kind {
+                if let TurnEventKind::Ended { outcome, reply, error, into, .. } = &event.kind {
                     return Some(Seen {
                         state: TurnState::Ended,
                         outcome: Some(*outcome),
                         reply: reply.clone(),
                         error: error.clone(),
+                        into: *into,
                     });
                 }
             }

@@ -16,7 +16,7 @@ use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId, TurnId};
 use rookery_messages::journal::{JournalEntry, JournalKind};
 use rookery_messages::observe::{Observation, TurnScope};
-use rookery_messages::session::{RouterMsg, SessionMsg};
+use rookery_messages::session::{Arrival, RouterMsg, SessionMsg, Steering};
 use rookery_messages::store::{Claim, ClaimOutcome, TurnCommit};
 use rookery_messages::turn::{Outcome, TurnClaim, TurnError, TurnFinish, TurnMsg, TurnRecord};
 use serde_json::{Value, json};
@@ -35,6 +35,9 @@ const UNCONFIGURED_PAUSE: Duration = Duration::from_secs(60);
 /// How long a turn may take to stop: its batch's grace, and two commits.
 const TURN_GRACE: Duration = Duration::from_secs(15);
 
+/// Most messages kept for a turn that is being claimed; more of them wait for a turn of their own.
+const MAX_EARLY_STEERING: usize = 32;
+
 /// See the module's documentation.
 pub struct SessionActor;
 
@@ -44,6 +47,8 @@ pub struct SessionArgs {
     pub conversation: ConversationId,
     /// The router above.
     pub router: Address<RouterMsg>,
+    /// What it was started for.
+    pub arrival: Arrival,
     /// The service's shared parts.
     pub deps: Arc<TurnDeps>,
 }
@@ -61,6 +66,12 @@ pub struct Session {
     waits: bool,
     /// Marked as cancelled while its claim was under way, so that the claim may not say so.
     cancelled: Option<TurnId>,
+    /// Messages wait for others to go with them.
+    gathering: Option<Gathering>,
+    /// How often a gathering's timer was set.
+    gathered: u64,
+    /// Came while a claim was under way: for the turn it brings.
+    steering: Vec<Box<Steering>>,
     idle: (u64, Option<TaskKey>),
 }
 
@@ -72,6 +83,14 @@ enum Unfit {
     NotOurs,
     /// It is a task that can't go on.
     Lost(String),
+}
+
+/// Messages that wait for others.
+struct Gathering {
+    /// Not longer than this.
+    until: Instant,
+    number: u64,
+    timer: Option<TaskKey>,
 }
 
 struct Running {
@@ -91,8 +110,8 @@ impl Supervised for SessionActor {
     type State = Session;
 
     fn start(ctx: &mut Ctx<Self>, args: SessionArgs) -> Result<Session, ActorError> {
-        let SessionArgs { conversation, router, deps } = args;
-        ctx.note_to_self(SessionMsg::Hint { interrupt: false });
+        let SessionArgs { conversation, router, arrival, deps } = args;
+        ctx.note_to_self(SessionMsg::Hint(arrival));
         Ok(Session {
             conversation,
             router,
@@ -102,6 +121,9 @@ impl Supervised for SessionActor {
             hinted: false,
             waits: false,
             cancelled: None,
+            gathering: None,
+            gathered: 0,
+            steering: Vec::new(),
             idle: (0, None),
         })
     }
@@ -112,13 +134,12 @@ impl Supervised for SessionActor {
         message: SessionMsg,
     ) -> Result<(), ActorError> {
         match message {
-            SessionMsg::Hint { interrupt } => {
-                if let Some(running) = &state.running
-                    && interrupt
-                {
-                    ctx.stop_child(running.id, StopReason::Replaced);
+            SessionMsg::Hint(arrival) => state.arrived(ctx, arrival),
+            SessionMsg::Gathered { timer } => {
+                if state.gathering.as_ref().is_some_and(|gathering| gathering.number == timer) {
+                    state.gathering = None;
+                    state.claim(ctx);
                 }
-                state.claim(ctx);
             }
             SessionMsg::Retry => {
                 state.waits = false;
@@ -137,13 +158,6 @@ impl Supervised for SessionActor {
                 {
                     // A lost hint costs time only: the approval's actor looks by itself.
                     let _ = running.address.try_send(TurnMsg::ApprovalHint(approval));
-                }
-            }
-            SessionMsg::Steer(text) => {
-                if let Some(running) = &state.running
-                    && let Err(refused) = running.address.try_send(TurnMsg::Steer(text))
-                {
-                    tracing::warn!(turn = %running.turn, why = refused.as_str(), "steering was lost");
                 }
             }
             SessionMsg::Cancel(turn) => match &state.running {
@@ -223,7 +237,63 @@ impl Supervised for SessionActor {
 
 impl Session {
     fn is_idle(&self) -> bool {
-        self.running.is_none() && !self.claiming && !self.hinted && !self.waits
+        self.running.is_none()
+            && !self.claiming
+            && !self.hinted
+            && !self.waits
+            && self.gathering.is_none()
+    }
+
+    /// A row came, or may have come.
+    fn arrived(&mut self, ctx: &mut Ctx<SessionActor>, arrival: Arrival) {
+        match arrival {
+            // The sweep does not cut short what waits for others.
+            Arrival::Waits if self.gathering.is_some() => {}
+            Arrival::Waits => self.claim(ctx),
+            Arrival::Interrupts(turn) => {
+                // A hint may come after its own row was claimed.
+                if let Some(running) = self.running.as_ref().filter(|one| one.turn != turn) {
+                    ctx.stop_child(running.id, StopReason::Replaced);
+                }
+                self.claim(ctx);
+            }
+            Arrival::Steers(steering) => {
+                if self.claiming && self.steering.len() < MAX_EARLY_STEERING {
+                    self.steering.push(steering);
+                } else {
+                    self.steer(steering);
+                }
+                self.claim(ctx);
+            }
+            Arrival::Gathers { quiet, most } => self.gather(ctx, quiet, most),
+        }
+    }
+
+    /// Offers a row to the turn that runs. What it does not take is claimed after it.
+    fn steer(&self, steering: Box<Steering>) {
+        if let Some(running) = self.running.as_ref().filter(|one| one.turn != steering.turn)
+            && let Err(refused) = running.address.try_send(TurnMsg::Steer(steering))
+        {
+            tracing::debug!(turn = %running.turn, why = refused.as_str(), "a turn takes nothing in");
+        }
+    }
+
+    /// A message waits for others, unless a turn runs: those that wait for its end go together anyway.
+    fn gather(&mut self, ctx: &mut Ctx<SessionActor>, quiet: Duration, most: Duration) {
+        if self.running.is_some() || self.claiming || self.waits {
+            return self.claim(ctx);
+        }
+        let now = Instant::now();
+        let former = self.gathering.take();
+        let until = former.as_ref().map_or(now + most, |former| former.until);
+        self.gathered += 1;
+        let number = self.gathered;
+        if let Some(timer) = former.and_then(|former| former.timer) {
+            ctx.abort(timer);
+        }
+        let wait = quiet.min(until.saturating_duration_since(now));
+        let timer = ctx.after(wait, SessionMsg::Gathered { timer: number });
+        self.gathering = Some(Gathering { until, number, timer });
     }
 
     fn claim(&mut self, ctx: &mut Ctx<SessionActor>) {
@@ -242,6 +312,7 @@ impl Session {
             at: ctx.world().now(),
             max_attempts: self.deps.max_attempts,
             history_chars: self.deps.history_chars,
+            together: Arc::clone(&self.deps.together),
         };
         ctx.task(async move { Some(SessionMsg::Claimed(store.claim(claim).await)) });
     }
@@ -252,6 +323,7 @@ impl Session {
         outcome: ClaimOutcome,
     ) -> Result<(), ActorError> {
         self.claiming = false;
+        let early = std::mem::take(&mut self.steering);
         match outcome {
             ClaimOutcome::Nothing if self.hinted => self.claim(ctx),
             ClaimOutcome::Nothing => self.wait_idle(ctx),
@@ -261,9 +333,21 @@ impl Session {
             }
             // A stop came with the claim's answer: a later life takes the row up.
             ClaimOutcome::Turn(_) if ctx.stopping().is_some() => ctx.end(),
-            ClaimOutcome::Turn(claim) => self.start_turn(ctx, claim).await?,
+            ClaimOutcome::Turn(claim) => {
+                self.tell_merged(&claim);
+                self.start_turn(ctx, claim).await?;
+                early.into_iter().for_each(|steering| self.steer(steering));
+            }
         }
         Ok(())
+    }
+
+    /// Messages that go with the claimed one have their end.
+    fn tell_merged(&self, claim: &TurnClaim) {
+        for turn in &claim.merged {
+            let merged = TurnEventKind::merged(claim.record.id);
+            self.deps.hub.publish(self.conversation, *turn, merged);
+        }
     }
 
     async fn start_turn(
@@ -304,6 +388,7 @@ impl Session {
                 return Ok(());
             }
         };
+        let bundle = self.answered_by(&claim, bundle);
         let turn = record.id;
         let cancelled = self.cancelled.take() == Some(turn) || claim.cancel_requested;
         let nothing_waits: Arc<AtomicBool> = Arc::default();
@@ -335,6 +420,23 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The model its people chose answers first, if it is still to be had. If it is not, they are told.
+    fn answered_by(&self, claim: &TurnClaim, bundle: Arc<AgentBundle>) -> Arc<AgentBundle> {
+        let Some(profile) = claim.model.as_deref().filter(|_| claim.record.parent.is_none()) else {
+            return bundle;
+        };
+        if let Some(chosen) = bundle.answered_by(profile) {
+            return Arc::new(chosen);
+        }
+        let text = format!(
+            "the model `{profile}` chosen for this conversation is not configured for this agent any more; \
+             its own answers. /model shows what there is"
+        );
+        let notice = TurnEventKind::Notice { text };
+        self.deps.hub.publish(self.conversation, claim.record.id, notice);
+        bundle
     }
 
     /// The agent and channel a row runs with.
@@ -423,6 +525,7 @@ impl Session {
             reply: None,
             usage: record.usage,
             error: record.error.clone(),
+            into: None,
         });
         voice.observe(|scope| Observation::TurnEnded {
             scope,

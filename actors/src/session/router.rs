@@ -11,7 +11,7 @@ use std::time::Duration;
 use rookery_messages::address::Address;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId};
-use rookery_messages::session::{RouterMsg, SessionMsg};
+use rookery_messages::session::{Arrival, RouterMsg, SessionMsg};
 use serde_json::{Value, json};
 
 use super::actor::{SessionActor, SessionArgs};
@@ -78,8 +78,8 @@ impl Supervised for RouterActor {
         message: RouterMsg,
     ) -> Result<(), ActorError> {
         match message {
-            RouterMsg::Hint { conversation, interrupt } => {
-                state.hint(ctx, conversation, interrupt).await;
+            RouterMsg::Hint { conversation, arrival } => {
+                state.hint(ctx, conversation, arrival).await;
             }
             RouterMsg::Sweep => state.sweep(ctx),
             RouterMsg::Swept(found) => {
@@ -88,7 +88,7 @@ impl Supervised for RouterActor {
                     Ok(open) => {
                         for conversation in open {
                             // A session that is there may have missed its hint just as well.
-                            state.hint(ctx, conversation, false).await;
+                            state.hint(ctx, conversation, Arrival::Waits).await;
                         }
                     }
                     Err(error) => tracing::warn!(%error, "the sweep for open turns failed"),
@@ -114,9 +114,6 @@ impl Supervised for RouterActor {
                 state.deps.nested.hint(conversation, approval);
                 state.pass_on(conversation, SessionMsg::ApprovalHint { turn, approval });
             }
-            RouterMsg::Steer { conversation, text } => {
-                state.pass_on(conversation, SessionMsg::Steer(text));
-            }
             RouterMsg::Cancel { conversation, turn } => {
                 state.pass_on(conversation, SessionMsg::Cancel(turn));
             }
@@ -135,7 +132,7 @@ impl Supervised for RouterActor {
         }
         if exit.reason.is_abnormal() && ctx.stopping().is_none() {
             // Its rows are in the store; a new session takes them up.
-            state.hint(ctx, conversation, false).await;
+            state.hint(ctx, conversation, Arrival::Waits).await;
         } else if !state.sessions.contains_key(&conversation) {
             // Unless another session has taken its place already, whose events these are now.
             state.deps.hub.rest(conversation);
@@ -190,12 +187,12 @@ impl Router {
         &mut self,
         ctx: &mut Ctx<RouterActor>,
         conversation: ConversationId,
-        interrupt: bool,
+        arrival: Arrival,
     ) {
         if let Some(mapped) = self.sessions.get_mut(&conversation) {
             mapped.leaving = false;
             // A full mailbox holds a hint already; a closed one is followed by its exit.
-            let _ = mapped.address.try_send(SessionMsg::Hint { interrupt });
+            let _ = mapped.address.try_send(SessionMsg::Hint(arrival));
             return;
         }
         if ctx.stopping().is_some() || ctx.is_paused() {
@@ -205,8 +202,8 @@ impl Router {
             self.turned_away += 1;
             return;
         }
-        let args =
-            SessionArgs { conversation, router: ctx.address(), deps: Arc::clone(&self.deps) };
+        let deps = Arc::clone(&self.deps);
+        let args = SessionArgs { conversation, router: ctx.address(), arrival, deps };
         let spec = SpawnSpec::new(conversation.to_string()).mailbox(64).grace(SESSION_GRACE);
         match ctx.spawn::<SessionActor>(spec, args).await {
             Ok(child) => {
@@ -233,7 +230,7 @@ impl Router {
             self.sessions.remove(&conversation);
             ctx.stop_child(id, StopReason::Idle);
         } else {
-            let _ = mapped.address.try_send(SessionMsg::Hint { interrupt: false });
+            let _ = mapped.address.try_send(SessionMsg::Hint(Arrival::Waits));
         }
     }
 
@@ -251,7 +248,7 @@ impl Router {
         let store = self.deps.store.clone();
         ctx.task(async move {
             let open = store.has_open(conversation).await;
-            matches!(open, Ok(true)).then_some(RouterMsg::Hint { conversation, interrupt: false })
+            matches!(open, Ok(true)).then_some(RouterMsg::hint(conversation))
         });
     }
 

@@ -20,7 +20,7 @@ use rookery_messages::model::{
     ModelStream, RawCall,
 };
 use rookery_messages::observe::{Observation, Observer};
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{Arrival, RouterMsg, Steering};
 use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile, ToolMode};
 use rookery_messages::store::{
     Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
@@ -58,6 +58,7 @@ mod orders;
 mod pieces;
 mod preparing;
 mod schedules;
+mod waiting;
 
 use self::doubles::*;
 
@@ -84,6 +85,7 @@ struct Setup {
     bundle: AgentBundle,
     channels: HashMap<ChannelId, ChannelFacts>,
     approval_timeout: Duration,
+    together: Arc<[ChannelId]>,
 }
 
 impl Rig {
@@ -177,6 +179,7 @@ impl Rig {
                 max_attempts: 2,
                 tool_mode: ToolMode::Native,
             }]),
+            models: Arc::default(),
             tools: Arc::new(tools),
             mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
@@ -198,9 +201,10 @@ impl Rig {
                 (ChannelId::new("webhook.ci"), channel(false)),
             ]),
             approval_timeout: Duration::from_secs(600),
+            together: Arc::default(),
         };
         change(&mut setup);
-        let Setup { bundle, channels, approval_timeout } = setup;
+        let Setup { bundle, channels, approval_timeout, together } = setup;
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
@@ -220,6 +224,7 @@ impl Rig {
             router: Address::new(AddressCell::new()),
             nested: Nested::default(),
             channels,
+            together,
             approval_timeout,
             history_chars: 100_000,
             max_attempts: 3,
@@ -277,7 +282,7 @@ impl Rig {
     async fn accept_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
         let accepted = self.take_for(agent, id, channel).await;
         let conversation = self.conversation;
-        self.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        self.router.send(RouterMsg::hint(conversation)).await.unwrap();
         accepted
     }
 
@@ -287,8 +292,13 @@ impl Rig {
     }
 
     async fn take_for(&self, agent: &str, id: &str, channel: &str) -> (TurnId, Following) {
+        let accept = self.message(agent, id, channel);
+        self.put(accept).await
+    }
+
+    fn message(&self, agent: &str, id: &str, channel: &str) -> Accept {
         let fresh = || self.spawner.world().ids.next();
-        let accept = Accept {
+        Accept {
             inbound: Inbound {
                 channel: ChannelId::new(channel),
                 external_id: id.into(),
@@ -305,12 +315,31 @@ impl Rig {
             queue_limit: 20,
             child: None,
             at: self.spawner.world().now(),
-        };
+        }
+    }
+
+    async fn put(&self, accept: Accept) -> (TurnId, Following) {
         // The router's sweep may find the row before the hint does: follow first.
         let events = self.hub.subscribe(self.conversation, None);
         let outcome = self.store.accept(accept).await.unwrap();
         let turn = outcome.envelope.turn;
         (turn, Following { turn, events, seen: Vec::new() })
+    }
+
+    /// A message of somebody, told to the router as the channel's policy has it.
+    async fn arrives(
+        &self,
+        sender: &str,
+        id: &str,
+        arrival: impl FnOnce(Steering) -> Arrival,
+    ) -> (TurnId, Following) {
+        let mut message = self.message("home", id, "ws");
+        message.inbound.sender.id = sender.to_owned();
+        let steering = Steering { turn: message.turn, inbound: message.inbound.clone() };
+        let accepted = self.put(message).await;
+        let (conversation, arrival) = (self.conversation, arrival(steering));
+        self.router.send(RouterMsg::Hint { conversation, arrival }).await.unwrap();
+        accepted
     }
 
     async fn record(&self, turn: TurnId) -> TurnRecord {

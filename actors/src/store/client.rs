@@ -8,14 +8,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rookery_messages::address::{Address, SendError};
 use rookery_messages::approval::{Approval, Decider, Grant};
+use rookery_messages::envelope::Inbound;
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
 };
 use rookery_messages::store::{
     Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
     ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
-    DecideApproval, DecideOutcome, DraftRow, Found, Ledger, OutboxRow, Read, SendResult, SpoolRow,
-    StoreError, StoreMsg, StoredMessage, TurnCommit, Write, Written,
+    DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Read,
+    SendResult, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit, Write, Written,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Fence, TurnRecord, TurnState};
@@ -133,6 +134,7 @@ impl StoreClient {
 fn has_key(write: &Write) -> bool {
     match write {
         Write::Accept(_)
+        | Write::Command(_)
         | Write::Commit(_)
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
@@ -171,6 +173,12 @@ impl StoreClient {
     /// Takes a message in, once.
     pub async fn accept(&self, accept: Accept) -> Result<AcceptOutcome, StoreError> {
         answer!(self.write(Write::Accept(accept)).await?, Written::Accepted).map(|found| *found)
+    }
+
+    /// Carries out a command that came as a message, once.
+    pub async fn command(&self, command: NewCommand) -> Result<AcceptOutcome, StoreError> {
+        let written = self.write(Write::Command(Box::new(command))).await?;
+        answer!(written, Written::Accepted).map(|found| *found)
     }
 
     /// The conversation's next row. Not sent again by itself: a lost answer costs an attempt.
@@ -316,6 +324,17 @@ impl StoreClient {
 
 /// Reads.
 impl StoreClient {
+    /// What a command has to know of its conversation.
+    pub async fn desk(&self, command: &Inbound) -> Result<Desk, StoreError> {
+        let read = Read::Desk {
+            channel: command.channel.clone(),
+            conversation: command.conversation.clone(),
+            agent: command.agent.clone(),
+            external_id: command.external_id.clone(),
+        };
+        answer!(self.read(read).await?, Found::Desk).map(|found| *found)
+    }
+
     /// One turn.
     pub async fn turn(&self, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {
         answer!(self.read(Read::Turn(id)).await?, Found::Turn).map(|found| found.map(|turn| *turn))

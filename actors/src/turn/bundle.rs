@@ -33,6 +33,8 @@ pub struct AgentBundle {
     pub name: AgentName,
     /// The provider profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
+    /// Profiles its people may choose instead of the first.
+    pub models: Arc<[ProfileRef]>,
     /// Its built-in tools.
     pub tools: Arc<Registry>,
     /// The MCP tools it is granted.
@@ -82,6 +84,14 @@ impl AgentBundle {
         self.gate.admits(tool) && self.narrowing.admits(tool)
     }
 
+    /// The same agent, answered by this profile first; none if it is not among those that may be chosen.
+    pub fn answered_by(&self, profile: &str) -> Option<Self> {
+        let chosen = self.models.iter().find(|model| model.name == profile)?.clone();
+        let others = self.chain.iter().filter(|other| other.name != profile).cloned();
+        let chain = std::iter::once(chosen).chain(others).collect();
+        Some(Self { chain, ..self.clone() })
+    }
+
     /// The same agent for a run that may use less.
     pub fn narrowed(&self, narrowing: &Narrowing) -> Self {
         Self { narrowing: self.narrowing.and(narrowing), ..self.clone() }
@@ -119,6 +129,8 @@ pub struct TurnDeps {
     pub nested: Nested,
     /// Channels by id.
     pub channels: HashMap<ChannelId, ChannelFacts>,
+    /// Those of them whose waiting messages go together.
+    pub together: Arc<[ChannelId]>,
     /// A request becomes *no answer* after this.
     pub approval_timeout: Duration,
     /// About how many characters of history a turn is given at most.

@@ -185,6 +185,7 @@ impl Chat {
                 reply: record.reply,
                 usage: record.usage,
                 error: record.error,
+                into: record.into,
             },
         )
     }

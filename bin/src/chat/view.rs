@@ -216,6 +216,7 @@ mod tests {
             reply: reply.map(str::to_owned),
             usage: Usage::default(),
             error: None,
+            into: None,
         }
     }
 
@@ -324,6 +325,7 @@ mod tests {
             reply: None,
             usage: Usage::default(),
             error: Some(rookery_messages::turn::TurnError::new("provider_auth", "bad key")),
+            into: None,
         };
         assert_eq!(all(&[delta("par"), event]), "par\n[failed] provider_auth: bad key\n");
     }

@@ -82,6 +82,7 @@ fn fill_agents(settings: &mut Settings) {
             HOME.to_owned(),
             AgentSettings {
                 provider,
+                models: Vec::new(),
                 risk_profile: "default".to_owned(),
                 runtime_profile: "default".to_owned(),
                 workspace: None,

@@ -162,6 +162,9 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
     let data = settled(&settings.data_dir);
     for (name, agent) in &settings.agents {
         let path = |key| ["agents", name.as_str(), key];
+        for model in agent.models.iter().filter(|name| !settings.providers.contains_key(*name)) {
+            found.add(&path("models"), unknown("provider", model, settings.providers.keys()));
+        }
         if !settings.providers.contains_key(&agent.provider) {
             found.add(
                 &path("provider"),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_actors::channel::commands::{Desk, MENU};
 use rookery_actors::channel::receiver::AllowList;
-use rookery_actors::channel::telegram::TelegramAdapter;
+use rookery_actors::channel::telegram::{BotCommand, TelegramAdapter};
 use rookery_actors::channel::webhook::WebhookAdapter;
 use rookery_actors::channel::{IntakeHandle, Prompts, PullAdapter, ReceiverArgs, ReceiverStatus};
 use rookery_actors::observe::ObserverHandle;
@@ -16,12 +17,11 @@ use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::channel::{ChannelAdapter, IntakeMsg, QueuePolicy, SenderMsg};
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
-use rookery_messages::settings::{OnUnknown, Settings, TelegramSettings, WebhookSettings};
+use rookery_messages::settings::{
+    OnUnknown, OwnChannelSettings, Settings, TelegramSettings, WebhookSettings,
+};
 use rookery_messages::time::World;
 use rookery_supervisors::root::Cells;
-
-/// Most waiting messages of a conversation in `cli` and `ws`.
-const OWN_QUEUE_LIMIT: u32 = 20;
 
 /// How receiving goes, by channel.
 pub(super) type Receivers = BTreeMap<ChannelId, Arc<ReceiverStatus>>;
@@ -39,16 +39,22 @@ fn telegram<'a>(settings: &'a Settings, id: &ChannelId) -> Option<&'a TelegramSe
 pub(super) struct Rules {
     pub(super) queue: QueuePolicy,
     pub(super) queue_limit: u32,
+    pub(super) debounce: Duration,
     pub(super) on_unknown: OnUnknown,
 }
 
 pub(super) fn rules(settings: &Settings, id: &ChannelId) -> Rules {
-    let (queue, queue_limit, on_unknown) = match (webhook(settings, id), telegram(settings, id)) {
-        (Some(hook), _) => (hook.queue, hook.queue_limit, hook.on_unknown),
-        (None, Some(bot)) => (bot.queue, bot.queue_limit, bot.on_unknown),
-        (None, None) => (QueuePolicy::Queue, OWN_QUEUE_LIMIT, OnUnknown::Resend),
+    let own = |channel: &OwnChannelSettings| {
+        (channel.queue, channel.queue_limit, channel.debounce_ms, OnUnknown::Resend)
     };
-    Rules { queue, queue_limit, on_unknown }
+    let (queue, queue_limit, debounce_ms, on_unknown) =
+        match (webhook(settings, id), telegram(settings, id)) {
+            (Some(hook), _) => (hook.queue, hook.queue_limit, hook.debounce_ms, hook.on_unknown),
+            (None, Some(bot)) => (bot.queue, bot.queue_limit, bot.debounce_ms, bot.on_unknown),
+            (None, None) if id.as_str() == "cli" => own(&settings.channels.cli),
+            (None, None) => own(&settings.channels.ws),
+        };
+    Rules { queue, queue_limit, debounce: Duration::from_millis(debounce_ms), on_unknown }
 }
 
 pub(super) fn sender_address(cells: &Cells, id: &ChannelId) -> Option<Address<SenderMsg>> {
@@ -79,7 +85,8 @@ pub(super) fn adapter(
     world: &World,
 ) -> Result<Arc<dyn ChannelAdapter>, String> {
     if let Some(bot) = telegram(settings, id) {
-        return Ok(Arc::new(TelegramAdapter::new(id.clone(), bot, &[])?));
+        let menu = MENU.map(|(name, description)| BotCommand { name, description });
+        return Ok(Arc::new(TelegramAdapter::new(id.clone(), bot, &menu)?));
     }
     match webhook(settings, id).and_then(|webhook| Some((webhook, webhook.reply_url.as_deref()?))) {
         Some((webhook, url)) => {
@@ -95,6 +102,7 @@ pub(super) struct Ear<'a> {
     pub(super) adapter: Arc<dyn ChannelAdapter>,
     pub(super) intake: Option<&'a Arc<AddressCell<IntakeMsg>>>,
     pub(super) prompts: Arc<Prompts>,
+    pub(super) desk: Arc<Desk>,
     pub(super) store: StoreClient,
     pub(super) router: Address<RouterMsg>,
     pub(super) redactor: Arc<Redactor>,
@@ -116,7 +124,7 @@ pub(super) fn receiver(
     Some(ReceiverArgs {
         adapter: ear.adapter,
         admit: Arc::new(AllowList(bot.allowed_users.clone())),
-        commands: None,
+        commands: Some(ear.desk),
         intake: IntakeHandle { address: Address::new(Arc::clone(ear.intake?)), agent },
         workspace,
         grant_for: Duration::from_secs(settings.approvals.grant_secs),

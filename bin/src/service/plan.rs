@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rookery_actors::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
 use rookery_actors::channel::{IntakeArgs, IntakeHandle, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
 use rookery_actors::hook::Hooks;
@@ -29,6 +30,7 @@ use rookery_actors::tool::registry::Registry;
 use rookery_actors::turn::delegate::{self, Nested};
 use rookery_actors::turn::{AgentBundle, AskedAt, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
+use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{AgentSettings, RiskProfile, RuntimeProfile, Secret, Settings};
@@ -135,6 +137,11 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             .iter()
             .map(|id| (id.clone(), channels::facts(&settings, id, &cells)))
             .collect(),
+        together: channel_ids
+            .iter()
+            .filter(|id| channels::rules(&settings, id).queue == QueuePolicy::Coalesce)
+            .cloned()
+            .collect(),
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
         history_chars: history_chars(&settings),
         max_attempts: settings.sessions.max_attempts,
@@ -142,6 +149,26 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
         rates: Arc::default(),
+    });
+    let desk = Desk::new(DeskDeps {
+        stopper: Stopper {
+            directory: Arc::clone(&directory),
+            store: store.clone(),
+            hub: Arc::clone(&hub),
+            router: router.clone(),
+            world: world.clone(),
+        },
+        models: settings
+            .agents
+            .iter()
+            .map(|(name, agent)| (AgentName::new(name), model_names(&settings, agent)))
+            .collect(),
+        posts: channel_ids
+            .iter()
+            .filter(|id| channels::facts(&settings, id, &cells).posts_replies)
+            .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
+            .collect(),
+        observer: observer.clone(),
     });
     let mut receivers = Receivers::new();
     let channels = channel_ids
@@ -160,6 +187,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                         adapter: Arc::clone(&adapter),
                         intake: cells.intakes.get(id),
                         prompts: Arc::clone(&prompts),
+                        desk: Arc::clone(&desk),
                         store: store.clone(),
                         router: router.clone(),
                         redactor: Arc::clone(&redactor),
@@ -171,6 +199,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     channel: id.clone(),
                     queue: rules.queue,
                     queue_limit: rules.queue_limit,
+                    debounce: rules.debounce,
                     store: store.clone(),
                     hub: Arc::clone(&hub),
                     router: router.clone(),
@@ -244,6 +273,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
                 .collect(),
             observer,
+            desk,
             world: world.clone(),
             probes: probes(health(inspector, &links, receivers), metrics),
             tokens,
@@ -315,6 +345,7 @@ fn bundle(
     Ok(AgentBundle {
         name: AgentName::new(name),
         chain: chain(settings, &agent.provider, cells),
+        models: choices(settings, agent, cells),
         tools: Arc::clone(tools),
         mcp: Arc::new(toolbox::grant(settings, agent, links)),
         gate: gate(settings, profile, workspace, own_files),
@@ -361,6 +392,34 @@ pub(crate) fn gate(
 
 /// The profiles to try, in order, each once.
 fn chain(settings: &Settings, first: &str, cells: &Cells) -> Arc<[ProfileRef]> {
+    profiles(settings, order(settings, first), cells)
+}
+
+/// The profiles that may be chosen by `/model`: the agent's own first.
+fn choices(settings: &Settings, agent: &AgentSettings, cells: &Cells) -> Arc<[ProfileRef]> {
+    profiles(settings, chosen(settings, agent), cells)
+}
+
+fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
+    let mut names = order(settings, &agent.provider);
+    for name in &agent.models {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What an agent's models are called, for the people who choose.
+fn model_names(settings: &Settings, agent: &AgentSettings) -> Vec<ModelName> {
+    let named = |name: &str| {
+        let model = settings.providers.get(name)?.model.clone();
+        Some(ModelName { profile: name.to_owned(), model })
+    };
+    chosen(settings, agent).into_iter().filter_map(named).collect()
+}
+
+fn order<'a>(settings: &'a Settings, first: &'a str) -> Vec<&'a str> {
     let mut order: Vec<&str> = vec![first];
     let mut next = 0;
     while let Some(name) = order.get(next).copied() {
@@ -374,6 +433,10 @@ fn chain(settings: &Settings, first: &str, cells: &Cells) -> Arc<[ProfileRef]> {
         next += 1;
     }
     order
+}
+
+fn profiles(settings: &Settings, names: Vec<&str>, cells: &Cells) -> Arc<[ProfileRef]> {
+    names
         .into_iter()
         .filter_map(|name| {
             let profile = settings.providers.get(name)?;

@@ -48,12 +48,15 @@ pub struct TelegramSettings {
     /// Largest attachment that is fetched, in bytes. Telegram's own server gives no more than 20 MB.
     #[serde(default = "max_attachment_bytes")]
     pub max_attachment_bytes: u64,
-    /// What happens to a message that arrives while a turn runs: `queue` or `interrupt`.
+    /// What happens to a message that arrives while a turn runs: `queue`, `steer`, `interrupt` or `coalesce`.
     #[serde(default)]
     pub queue: QueuePolicy,
     /// Most messages that wait, a conversation.
     #[serde(default = "defaults::queue_limit")]
     pub queue_limit: u32,
+    /// With `coalesce`: how long a message waits for others of its sender, in milliseconds.
+    #[serde(default = "defaults::debounce_ms")]
+    pub debounce_ms: u64,
     /// What is done with a message whose sending has an unknown outcome: `resend` or `hold`.
     #[serde(default)]
     pub on_unknown: OnUnknown,

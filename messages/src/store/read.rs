@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AuditRow, ChannelFound, ChannelRead, CrashRow, DeadLetter, StoredMessage};
 use crate::approval::{Approval, Grant};
-use crate::chat::ChatMessage;
+use crate::chat::{ChatMessage, Usage};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, TurnId};
 use crate::journal::JournalEntry;
 use crate::tool::ProcessRecord;
@@ -112,6 +112,34 @@ pub enum Read {
         /// At most so many.
         limit: u32,
     },
+    /// What a command has to know of its conversation.
+    Desk {
+        /// The channel.
+        channel: ChannelId,
+        /// The platform's id of the conversation.
+        conversation: String,
+        /// The agent.
+        agent: AgentName,
+        /// The platform's id of the command's message.
+        external_id: String,
+    },
+}
+
+/// What a command has to know of its conversation.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Desk {
+    /// The message is known already.
+    pub known: bool,
+    /// The turn that runs, or waits for a person.
+    pub running: Option<Box<TurnRecord>>,
+    /// Turns that have not begun, in order.
+    pub waiting: Vec<TurnId>,
+    /// The model its people chose: a provider profile.
+    pub model: Option<String>,
+    /// Tokens of all its turns.
+    pub usage: Usage,
+    /// What they cost, in millionths.
+    pub cost_micros: u64,
 }
 
 /// How accepted envelopes ended: adds up to `accepted` (I1).
@@ -218,4 +246,6 @@ pub enum Found {
     Channel(ChannelFound),
     /// Conversations.
     Conversations(Vec<ConversationRow>),
+    /// What a command has to know.
+    Desk(Box<Desk>),
 }

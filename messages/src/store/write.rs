@@ -1,5 +1,7 @@
 //! What the store is asked to write, and what it answers.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{AuditRow, ChannelWrite, CrashRow, NewOutbox, OutboxRow, StoredMessage};
@@ -19,6 +21,8 @@ use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnStat
 pub enum Write {
     /// Take a message in: inbox row, turn id, conversation; or find the one already taken.
     Accept(Accept),
+    /// Carry a command out that came as a message: its row, its effect and its answer, once.
+    Command(Box<NewCommand>),
     /// The next row of a conversation: a running one without an actor first, then the oldest queued.
     Claim(Claim),
     /// A turn's step.
@@ -126,6 +130,30 @@ pub struct Accept {
     pub at: Timestamp,
 }
 
+/// A command that came as a message.
+#[derive(Clone, Debug)]
+pub struct NewCommand {
+    /// The message, as it would be taken in.
+    pub accept: Accept,
+    /// What it changes.
+    pub act: CommandAct,
+    /// What its sender reads.
+    pub reply: String,
+    /// The channel posts answers: this one too.
+    pub post: bool,
+}
+
+/// What a command changes in its conversation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommandAct {
+    /// Nothing.
+    Nothing,
+    /// The history of turns that are accepted from now on begins here.
+    BeginAnew,
+    /// This model answers: a provider profile; none is the agent's own.
+    UseModel(Option<String>),
+}
+
 /// A session asks for its next row.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -138,6 +166,8 @@ pub struct Claim {
     pub max_attempts: u32,
     /// Load the newest messages up to about so many characters (whole turns).
     pub history_chars: usize,
+    /// Channels whose waiting messages go together: those of one sender, in a row, become one turn.
+    pub together: Arc<[ChannelId]>,
 }
 
 /// What a claim found.
@@ -166,6 +196,9 @@ pub struct TurnCommit {
     pub entries: Vec<JournalEntry>,
     /// Messages to append; one already there (same id) is skipped.
     pub messages: Vec<StoredMessage>,
+    /// Waiting turns whose messages this one takes in: they end as merged. The entry and the message of one
+    /// that is not there to be taken any more are left out.
+    pub merge: Vec<TurnId>,
     /// Calls to insert or update.
     pub calls: Vec<CallRecord>,
     /// The turn's new state.
@@ -194,6 +227,7 @@ impl TurnCommit {
             at,
             entries: Vec::new(),
             messages: Vec::new(),
+            merge: Vec::new(),
             calls: Vec::new(),
             state: None,
             usage: None,
@@ -215,6 +249,8 @@ pub struct CommitAck {
     pub nothing_waits: bool,
     /// With a cancelled turn's end: tasks it had begun, which are to stop with it.
     pub stops: Vec<(ConversationId, TurnId)>,
+    /// Turns that were to be merged and had ended before.
+    pub unmerged: Vec<TurnId>,
 }
 
 /// A decision to make.
@@ -314,7 +350,7 @@ pub enum SendResult {
 /// The writer's answer; its variant follows the request's.
 #[derive(Clone, Debug)]
 pub enum Written {
-    /// To [`Write::Accept`].
+    /// To [`Write::Accept`] and [`Write::Command`].
     Accepted(Box<AcceptOutcome>),
     /// To [`Write::Claim`].
     Claimed(ClaimOutcome),

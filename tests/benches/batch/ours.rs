@@ -249,7 +249,13 @@ impl Service {
             at,
         };
         self.client.accept(accept).await.unwrap();
-        let claim = Claim { conversation_id, at, max_attempts: 3, history_chars: 10_000 };
+        let claim = Claim {
+            conversation_id,
+            at,
+            max_attempts: 3,
+            history_chars: 10_000,
+            together: Default::default(),
+        };
         match self.client.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => claim,
             other => panic!("{other:?}"),

@@ -137,6 +137,7 @@ impl<P: Platform> Bench<P> {
             channel: channel.clone(),
             queue: QueuePolicy::Queue,
             queue_limit: 100,
+            debounce: Duration::ZERO,
             store: store.clone(),
             hub: Arc::clone(&hub),
             router: router.address.clone(),
@@ -361,7 +362,13 @@ impl<P: Platform> Bench<P> {
         self.store.commit(step).await.unwrap();
         self.tell(
             claim,
-            TurnEventKind::Ended { outcome: Outcome::Answered, reply, usage, error: None },
+            TurnEventKind::Ended {
+                outcome: Outcome::Answered,
+                reply,
+                usage,
+                error: None,
+                into: None,
+            },
         );
         if let Some(sender) = &self.sender {
             sender.address.send(SenderMsg::Due).await.unwrap();

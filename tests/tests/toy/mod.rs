@@ -83,7 +83,7 @@ impl ChannelAdapter for ToyAdapter {
 
     fn acknowledge<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<(), ReceiveFault>> {
         let mut waiting = self.1.waiting.lock();
-        while waiting.front().is_some_and(|(n, _)| Ok(*n) <= token.parse()) {
+        while waiting.front().is_some_and(|(n, _)| token.parse().is_ok_and(|t: u64| *n <= t)) {
             *self.1.last.lock() = waiting.pop_front();
         }
         Box::pin(async { Ok(()) })

@@ -5,6 +5,7 @@ use rookery_messages::channel::Incoming;
 use rookery_messages::envelope::Inbound;
 use rookery_messages::store::StoreError;
 
+use crate::channel::commands::Desk;
 use crate::channel::intake::is_allowed;
 
 /// Whether a sender may speak.
@@ -39,6 +40,18 @@ impl Admit for AllowList {
                 Admission::Allowed
             } else {
                 Admission::Refused { reason: "not_allowed", say: None }
+            }
+        })
+    }
+}
+
+impl Commands for Desk {
+    fn offer<'a>(&'a self, inbound: &'a Inbound) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async {
+            match self.take(inbound).await {
+                // The answer goes the outbox's way.
+                Some(answer) => answer.map(|_| true),
+                None => Ok(false),
             }
         })
     }

@@ -125,6 +125,7 @@ impl Rig {
             channel: ChannelId::new(CHANNEL),
             queue: QueuePolicy::Queue,
             queue_limit: 20,
+            debounce: Duration::ZERO,
             store: base.store.clone(),
             hub: Arc::clone(&base.hub),
             router: base.router.clone(),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{Arrival, RouterMsg};
 use rookery_messages::store::StoreError;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn a_message_is_accepted_once_and_its_session_is_told_once() {
     assert_eq!((status, again), (StatusCode::OK, expected));
     let hint = rig.base.routed.recv().await.unwrap();
     assert!(
-        matches!(hint, RouterMsg::Hint { conversation: c, interrupt: false } if c == conversation)
+        matches!(hint, RouterMsg::Hint { conversation: c, arrival: Arrival::Waits } if c == conversation)
     );
     let claim = rig.base.claim(conversation).await;
     rig.base.answer(&claim, "done").await;

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod bad_input;
+mod commands;
 mod hooks;
 mod rig;
 mod roles;

@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
+use crate::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
 use crate::channel::testing::{Base, SOON};
 use crate::channel::{Intake, IntakeArgs, IntakeHandle};
 use crate::gateway::*;
@@ -100,6 +101,28 @@ pub(super) fn settings() -> Settings {
     settings
 }
 
+fn desk(base: &Base, observer: &ObserverHandle) -> Arc<Desk> {
+    let model = |profile: &str, model: &str| ModelName {
+        profile: profile.to_owned(),
+        model: model.to_owned(),
+    };
+    Desk::new(DeskDeps {
+        stopper: Stopper {
+            directory: Arc::clone(base.spawner.directory()),
+            store: base.store.clone(),
+            hub: Arc::clone(&base.hub),
+            router: base.router.clone(),
+            world: base.world.clone(),
+        },
+        models: HashMap::from([(
+            AgentName::new("home"),
+            vec![model("main", "large-1"), model("other", "small-2")],
+        )]),
+        posts: HashMap::new(),
+        observer: observer.clone(),
+    })
+}
+
 impl Rig {
     /// As a service without configured tokens.
     pub async fn new() -> Self {
@@ -119,6 +142,7 @@ impl Rig {
                 channel: ChannelId::new(channel),
                 queue: Default::default(),
                 queue_limit: 2,
+                debounce: Duration::ZERO,
                 store: base.store.clone(),
                 hub: Arc::clone(&base.hub),
                 router: base.router.clone(),
@@ -146,7 +170,8 @@ impl Rig {
             router: base.router.clone(),
             intakes,
             senders: HashMap::new(),
-            observer,
+            observer: observer.clone(),
+            desk: desk(&base, &observer),
             world: base.world.clone(),
             probes: Probes {
                 metrics: Arc::new(|| "rookery_up 1\n".to_owned()),

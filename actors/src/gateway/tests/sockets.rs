@@ -1,7 +1,7 @@
 use reqwest::StatusCode;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ExitReason, StopReason};
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{Arrival, RouterMsg};
 use rookery_messages::settings::AuthRole;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -28,15 +28,18 @@ async fn a_message_over_a_socket_becomes_a_turn_whose_events_come_back_in_order(
         rig.base.hub.publish(conversation, record.id, delta(text));
     }
     socket.send(json!({ "type": "steer", "text": "left" })).await;
+    // It is a row of its own until a turn takes it in: whoever said it is answered in any case.
     let steer = rig.base.routed.recv().await.unwrap();
-    assert!(
-        matches!(steer, RouterMsg::Steer { conversation: c, text } if c == conversation && text == "left")
-    );
+    let RouterMsg::Hint { conversation: c, arrival: Arrival::Steers(steering) } = steer else {
+        panic!("{steer:?}")
+    };
+    assert_eq!((c, steering.inbound.text.as_str()), (conversation, "left"));
+    let mut frames = vec![socket.next().await, socket.next().await];
+    let accepted = socket.next().await;
+    assert_eq!(accepted["type"], "accepted");
+    assert_eq!(accepted["turn"], json!(steering.turn));
     rig.base.answer(&claim, "ab").await;
-    let mut frames = Vec::new();
-    for _ in 0..3 {
-        frames.push(socket.next().await);
-    }
+    frames.push(socket.next().await);
     let seq = frames[0]["seq"].as_u64().unwrap();
     let usage = json!({ "input": 0, "output": 0 });
     assert_eq!(
@@ -44,7 +47,7 @@ async fn a_message_over_a_socket_becomes_a_turn_whose_events_come_back_in_order(
         [
             json!({ "seq": seq, "turn": turn, "type": "delta", "text": "a" }),
             json!({ "seq": seq + 1, "turn": turn, "type": "delta", "text": "b" }),
-            json!({ "seq": seq + 2, "turn": turn, "type": "ended", "outcome": "answered", "reply": "ab", "usage": usage }),
+            json!({ "seq": seq + 3, "turn": turn, "type": "ended", "outcome": "answered", "reply": "ab", "usage": usage }),
         ]
     );
     // Sent again it is the same message, and only its sender hears of it.

@@ -140,7 +140,7 @@ async fn a_row_whose_agent_is_gone_waits_however_often_it_is_hinted_at() {
     let conversation = rig.conversation;
     let seen = rig.only("session");
     for _ in 0..5 {
-        rig.router.send(RouterMsg::Hint { conversation, interrupt: false }).await.unwrap();
+        rig.router.send(RouterMsg::hint(conversation)).await.unwrap();
         rig.only("router").observe(Duration::from_secs(10)).await;
         seen.observe(Duration::from_secs(10)).await;
         rig.store.ledger().await.unwrap();

@@ -28,6 +28,7 @@ impl Rig {
             at: self.spawner.world().now(),
             max_attempts: 3,
             history_chars: 100_000,
+            together: Arc::default(),
         };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => claim,
@@ -124,6 +125,7 @@ async fn a_second_turn_of_a_conversation_is_counted_as_a_violation_and_does_not_
     let args = SessionArgs {
         conversation: rig.conversation,
         router: rig.router.clone(),
+        arrival: Default::default(),
         deps: Arc::clone(&rig.deps),
     };
     let spec = SpawnSpec::new("session").mailbox(16);

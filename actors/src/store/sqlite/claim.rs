@@ -14,14 +14,26 @@ use rookery_messages::turn::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
+use super::codec::{
+    self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES, TURN_WIDTH,
+};
 use super::error::Result;
-use super::{commit, finish, outbox};
+use super::{commit, finish, merge, outbox};
+
+/// Where a conversation's history begins: after this message, and after this envelope. 0: at its first.
+#[derive(Clone, Copy)]
+struct Begins {
+    message: i64,
+    envelope: i64,
+}
 
 struct Row {
     seq: i64,
     record: TurnRecord,
     epoch: u64,
+    /// What its people chose to be answered by.
+    model: Option<String>,
+    begins: Begins,
     cancel_requested: bool,
     reply_address: ReplyAddress,
     inbound: Inbound,
@@ -38,6 +50,7 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
         return exhaust(conn, claim, row);
     }
     let at = codec::nanos(claim.at);
+    let mut merged = Vec::new();
     conn.prepare_cached(
         "UPDATE turns SET state = 'running', attempts = ?2, strikes = ?4, released = 0, \
          started_at = coalesce(started_at, ?3) WHERE seq = ?1",
@@ -61,14 +74,20 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
             message: ChatMessage::user(row.inbound.text.clone()),
         };
         commit::add_message(conn, claim.conversation_id, &message)?;
+        if row.record.parent.is_none() && claim.together.contains(&row.record.channel) {
+            merged = merge::neighbours(conn, claim, row.record.id, &row.inbound)?;
+        }
     }
     row.record.state = TurnState::Running;
     row.record.attempts = attempt;
     row.record.started_at = row.record.started_at.or(Some(claim.at));
-    let (history, history_cut) = history(conn, claim, row.record.id)?;
+    let (history, history_cut) = history(conn, claim, row.record.id, row.begins)?;
+    let said = merge::words(&history, row.record.id);
     Ok(ClaimOutcome::Turn(Box::new(TurnClaim {
         record: row.record,
-        text: row.inbound.text,
+        text: said.unwrap_or(row.inbound.text),
+        merged,
+        model: row.model,
         sender: row.inbound.sender.id,
         reply_address: row.reply_address,
         fence: Fence { epoch: row.epoch, attempt },
@@ -121,9 +140,14 @@ pub(super) fn release(
 
 fn next(conn: &Connection, conversation_id: ConversationId) -> Result<Option<Row>> {
     let key = conversation_id.0.as_bytes();
-    let epoch = conn
-        .prepare_cached("SELECT lease_epoch FROM conversations WHERE id = ?1")?
-        .query_row([key], |row| codec::counter(row, 0))
+    let (epoch, model, begins) = conn
+        .prepare_cached(
+            "SELECT lease_epoch, model, history_after, begins_after FROM conversations WHERE id = ?1",
+        )?
+        .query_row([key], |row| {
+            let begins = Begins { message: row.get(2)?, envelope: row.get(3)? };
+            Ok((codec::counter(row, 0)?, row.get(1)?, begins))
+        })
         .optional()?
         .ok_or(StoreError::NotFound)?;
     // The first row is the next; a second that has begun too would be one too many.
@@ -148,9 +172,11 @@ fn next(conn: &Connection, conversation_id: ConversationId) -> Result<Option<Row
                 seq,
                 record,
                 epoch,
-                cancel_requested: row.get(19)?,
-                reply_address: codec::json(row, 20)?,
-                inbound: codec::json(row, 21)?,
+                model,
+                begins,
+                cancel_requested: row.get(TURN_WIDTH)?,
+                reply_address: codec::json(row, TURN_WIDTH + 1)?,
+                inbound: codec::json(row, TURN_WIDTH + 2)?,
             })
         })?,
     ))
@@ -180,12 +206,24 @@ fn approvals(conn: &Connection, turn: TurnId) -> Result<Vec<rookery_messages::ap
 
 /// The newest whole turns that fit, oldest first, and whether older ones were left out. The turn's own
 /// messages always stay.
-fn history(conn: &Connection, claim: &Claim, own: TurnId) -> Result<(Vec<StoredMessage>, bool)> {
+fn history(
+    conn: &Connection,
+    claim: &Claim,
+    own: TurnId,
+    begins: Begins,
+) -> Result<(Vec<StoredMessage>, bool)> {
     let mut statement = conn.prepare_cached(&format!(
-        "SELECT {MESSAGE_COLUMNS}, length(body) FROM messages WHERE conversation_id = ?1 \
+        "SELECT {MESSAGE_COLUMNS}, length(body) FROM messages WHERE conversation_id = ?1 AND seq > ?2 \
+         AND (?3 = 0 OR turn_id = ?4 \
+              OR (SELECT t.seq FROM turns t WHERE t.id = messages.turn_id) > ?3) \
          ORDER BY seq DESC"
     ))?;
-    let mut rows = statement.query([claim.conversation_id.0.as_bytes()])?;
+    let mut rows = statement.query(params![
+        claim.conversation_id.0.as_bytes(),
+        begins.message,
+        begins.envelope,
+        own.0.as_bytes()
+    ])?;
     let mut history: Vec<StoredMessage> = Vec::new();
     let mut chars = 0;
     while let Some(row) = rows.next()? {

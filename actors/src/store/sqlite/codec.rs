@@ -102,7 +102,11 @@ pub(super) fn word_option<T: DeserializeOwned>(
 /// The columns [`turn`] reads; others may follow them.
 pub(super) const TURN_COLUMNS: &str = "t.seq, t.id, t.envelope_id, c.conversation, \
      t.conversation_id, c.agent, c.channel, t.origin, t.state, t.outcome, t.reply, t.error_code, \
-     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of";
+     t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of, \
+     t.merged_into IS NOT NULL, t.merged_into";
+
+/// How many they are.
+pub(super) const TURN_WIDTH: usize = 21;
 
 /// The tables they stand in.
 pub(super) const TURN_TABLES: &str =
@@ -130,6 +134,7 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, TurnRecord)> {
         task,
         state,
         outcome,
+        into: if row.get(19)? { Some(TurnId(id(row, 20)?)) } else { None },
         reply: row.get(10)?,
         error: code.map(|code| TurnError { code, message: message.unwrap_or_default() }),
         attempts: row.get(13)?,

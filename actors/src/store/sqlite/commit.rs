@@ -14,7 +14,7 @@ use rookery_messages::{chat::Usage, turn::Outcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Result;
-use super::{children, codec, finish, outbox, records};
+use super::{children, codec, finish, merge, outbox, records};
 
 /// What a commit has to know of its turn.
 struct Current {
@@ -31,6 +31,7 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         outbox: commit.outbox.iter().map(|row| (row.id, row.channel.clone())).collect(),
         nothing_waits: false,
         stops: Vec::new(),
+        unmerged: Vec::new(),
     };
     let nothing_waits = || -> Result<bool> {
         Ok(commit.finish.is_some() && !super::reads::has_open(conn, commit.conversation_id)?)
@@ -42,17 +43,21 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
         ack.nothing_waits = nothing_waits()?;
         return Ok(ack);
     }
-    let mut added = 0;
-    for entry in &commit.entries {
+    ack.unmerged = merge::rows(conn, commit)?;
+    let (mut kept, mut added) = (0, 0);
+    for entry in commit.entries.iter().filter(|entry| !merge::is_about(entry, &ack.unmerged)) {
+        kept += 1;
         added += add_entry(conn, current.seq, entry, commit.at)?;
     }
-    if added < commit.entries.len() {
+    if added < kept {
         standing(conn, commit, current.seq)?;
         if added == 0 {
             return Ok(ack);
         }
     }
-    for message in &commit.messages {
+    let is_merged =
+        |message: &&StoredMessage| !ack.unmerged.iter().any(|row| row.0 == message.id.0);
+    for message in commit.messages.iter().filter(is_merged) {
         add_message(conn, commit.conversation_id, message)?;
     }
     for call in &commit.calls {

@@ -8,12 +8,14 @@ mod channels;
 mod children;
 mod claim;
 mod codec;
+mod commands;
 mod commit;
 mod error;
 mod finish;
 mod grants;
 mod inbox;
 mod lock;
+mod merge;
 mod outbox;
 mod reads;
 mod records;
@@ -219,6 +221,9 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
     match write {
         Write::Accept(accept) => {
             return Ok(Written::Accepted(Box::new(inbox::accept(conn, accept)?)));
+        }
+        Write::Command(command) => {
+            return Ok(Written::Accepted(Box::new(commands::take(conn, command)?)));
         }
         Write::Claim(claim) => return Ok(Written::Claimed(claim::claim(conn, claim)?)),
         Write::Commit(commit) => return Ok(Written::Committed(commit::commit(conn, commit)?)),

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
-use super::{approvals, channels, children, claim, grants, outbox};
+use super::{approvals, channels, children, claim, commands, grants, outbox};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -56,6 +56,9 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
         Read::Channel(read) => Found::Channel(channels::read(conn, read)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
+        Read::Desk { channel, conversation, agent, external_id } => {
+            Found::Desk(Box::new(commands::desk(conn, channel, conversation, agent, external_id)?))
+        }
     })
 }
 

@@ -23,7 +23,7 @@ use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ApprovalId, OutboxId};
 use rookery_messages::model::{ModelEnd, ModelError, ModelErrorClass, ModelReport, ModelRequest};
 use rookery_messages::observe::{Observation, TurnScope};
-use rookery_messages::session::RouterMsg;
+use rookery_messages::session::{RouterMsg, Steering};
 use rookery_messages::store::{NewOutbox, OutboxPayload, TurnCommit};
 use rookery_messages::tool::{
     BatchReport, PlannedCall, RunnableCall, SlotPlan, ToolContext, Verdict,
@@ -226,7 +226,13 @@ impl Supervised for TurnActor {
                 }
                 return Ok(());
             }
-            TurnMsg::Steer(text) => Input::Steer(text),
+            TurnMsg::Steer(steering) => {
+                // Somebody else's words are not this sender's: they wait for a turn of their own.
+                if !state.is_of_this_sender(&steering) {
+                    return Ok(());
+                }
+                Input::Steer(*steering)
+            }
             TurnMsg::Released => {
                 ctx.end();
                 return Ok(());
@@ -369,6 +375,13 @@ impl Turn {
                 }
             }
             Effect::Tell(event) => self.voice.tell(event),
+            Effect::Merged(rows) => {
+                let record = &self.claim.record;
+                for row in rows {
+                    let merged = TurnEventKind::merged(record.id);
+                    self.judge.deps.hub.publish(record.conversation_id, row, merged);
+                }
+            }
             Effect::Circling(found) => {
                 self.voice.tell(TurnEventKind::Notice { text: found.told() });
                 let (pattern, verdict) = (found.pattern.as_str(), found.level.as_str());
@@ -433,6 +446,11 @@ impl Turn {
         });
     }
 
+    fn is_of_this_sender(&self, steering: &Steering) -> bool {
+        let inbound = &steering.inbound;
+        inbound.sender.id == self.claim.sender && inbound.thread == self.claim.reply_address.thread
+    }
+
     fn decision_made(&self, approval: &Approval) {
         let decision = approval.decision.as_ref().map_or("none", |decision| decision.as_str());
         self.voice.observe(|scope| Observation::Approval { scope, decision });
@@ -453,7 +471,7 @@ impl Turn {
         self.tell_of_task(&finish);
         let TurnFinish { outcome, reply, error, usage } = finish;
         let code = error.as_ref().map(|error| error.code.clone());
-        self.voice.tell(TurnEventKind::Ended { outcome, reply, usage, error });
+        self.voice.tell(TurnEventKind::Ended { outcome, reply, usage, error, into: None });
         let duration = self.began.elapsed();
         let error = if outcome == Outcome::Failed { code } else { None };
         self.voice.observe(|scope| Observation::TurnEnded {

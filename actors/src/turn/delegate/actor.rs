@@ -207,6 +207,7 @@ impl Delegate {
             at: ctx.world().now(),
             max_attempts: deps.max_attempts,
             history_chars: deps.history_chars,
+            together: Arc::default(),
         };
         ctx.task(
             async move { Some(DelegateMsg::Claimed(Box::new(deps.store.claim(claim).await))) },

@@ -54,7 +54,7 @@ impl Delegator {
     ) -> ToolResult {
         match self.begin(call, arguments, ChildMode::Task).await {
             Ok(Begun { turn, conversation_id }) => {
-                let hint = RouterMsg::Hint { conversation: conversation_id, interrupt: false };
+                let hint = RouterMsg::hint(conversation_id);
                 // A lost hint costs time only: the router looks for rows that nobody runs.
                 let _ = self.deps.router.try_send(hint);
                 ToolResult::ok(format!(

@@ -22,7 +22,7 @@ impl Machine {
 
     /// The round as it is about to be recorded. What the person said meanwhile makes it no repetition.
     pub(super) fn watch_round(&mut self) -> Option<Found> {
-        if !self.steering.is_empty() {
+        if !self.said.is_empty() {
             return None;
         }
         let round = self.round.as_ref()?;

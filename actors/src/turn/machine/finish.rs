@@ -31,9 +31,11 @@ impl Machine {
         });
         commit.entries.push(entry);
         self.append(&mut commit, ChatMessage::assistant(response.text.clone()), world);
-        if !self.steering.is_empty() && self.stop.is_none() && !self.summarising {
+        if self.takes_in() {
             // V-K9: what was said is committed first, then a new round answers the steering.
+            self.said_final = true;
             self.append_steering(&mut commit, world);
+            self.post_meanwhile(&mut commit, response.text, world);
             commit.usage = Some(self.usage);
             return self.send(commit, Next::Call);
         }
@@ -58,6 +60,29 @@ impl Machine {
         let usage = self.usage;
         let finish = TurnFinish { outcome: Outcome::Answered, reply: Some(reply), error, usage };
         self.finish(commit, finish, world)
+    }
+
+    /// Its last words were the answer after all.
+    pub(super) fn conclude(&mut self, text: String, world: &World) -> Vec<Effect> {
+        let mut commit = self.blank(world);
+        let reply = self.with_receipts(text);
+        commit.entries.push(self.entry(JournalKind::Final { text: reply.clone() }));
+        let usage = self.usage;
+        let finish =
+            TurnFinish { outcome: Outcome::Answered, reply: Some(reply), error: None, usage };
+        self.finish(commit, finish, world)
+    }
+
+    /// An answer that more was said to: a channel that posts has it before the next one.
+    fn post_meanwhile(&self, commit: &mut TurnCommit, text: String, world: &World) {
+        if self.facts.posts_replies {
+            commit.outbox.push(NewOutbox {
+                id: OutboxId(world.ids.next()),
+                channel: self.facts.reply_address.channel.clone(),
+                address: self.facts.reply_address.clone(),
+                payload: OutboxPayload::Notice { turn: Some(self.facts.turn), text },
+            });
+        }
     }
 
     /// The reply, and below it the turn's receipts if they are to be shown.

@@ -8,13 +8,14 @@ mod circles;
 mod finish;
 mod reject;
 mod round;
+mod steer;
 mod stop;
 
 #[cfg(test)]
 mod tests;
 
 use rookery_messages::approval::Approval;
-use rookery_messages::chat::{ChatMessage, Usage, UserKind};
+use rookery_messages::chat::{ChatMessage, Usage};
 use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::StopReason;
@@ -22,21 +23,18 @@ use rookery_messages::ids::{ChannelId, ConversationId, MessageId, TurnId};
 use rookery_messages::journal::{JournalEntry, JournalKind};
 use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse};
 use rookery_messages::receipt::ReceiptRecord;
+use rookery_messages::session::Steering;
 use rookery_messages::settings::RuntimeProfile;
 use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
 use rookery_messages::time::World;
 use rookery_messages::tool::{JudgedCall, SlotOutcome};
 use rookery_messages::turn::{Fence, TurnFinish};
 
+use self::steer::Said;
 use super::loops::{Found, Loops};
 
 pub use round::{OpenCall, Round, RoundCall};
 pub(crate) use round::{settle, unusable};
-
-/// Most words of the person that wait for the turn's next round …
-const MAX_STEERING: usize = 32;
-/// … and their length in all.
-const MAX_STEERING_BYTES: usize = 256 * 1_024;
 
 /// What the machine is told once.
 #[derive(Clone, Debug)]
@@ -78,7 +76,7 @@ pub enum Input {
         result: Result<CommitAck, StoreError>,
     },
     /// The person said something.
-    Steer(String),
+    Steer(Steering),
     /// Somebody wants it stopped.
     Stop(StopReason),
 }
@@ -121,6 +119,8 @@ pub enum Effect {
     StopApprovals(StopReason),
     /// Tell the clients.
     Tell(TurnEventKind),
+    /// These waiting messages are part of this turn now: whoever sent them is told.
+    Merged(Vec<TurnId>),
     /// The turn goes round in circles: tell clients and observer.
     Circling(Found),
     /// Rows wait for these senders.
@@ -175,7 +175,9 @@ pub struct Machine {
     usage: Usage,
     history: Vec<ChatMessage>,
     round: Option<Round>,
-    steering: Vec<String>,
+    said: Said,
+    /// The last words of the model were an answer, until more was said.
+    said_final: bool,
     stop: Option<StopReason>,
     /// The commit in flight, kept to send the same again.
     in_flight: Option<(u64, Box<TurnCommit>)>,
@@ -200,7 +202,8 @@ impl Machine {
             usage: from.usage,
             history: from.history,
             round: from.round,
-            steering: Vec::new(),
+            said: Said::default(),
+            said_final: false,
             stop: None,
             in_flight: None,
             summarising: false,
@@ -266,7 +269,7 @@ impl Machine {
             Input::Decided(approval) => self.decided(&approval, world),
             Input::Batch(outcomes) => self.batch_ended(outcomes, world),
             Input::Committed { seq, result } => self.committed(seq, result, world),
-            Input::Steer(text) => self.steer(text),
+            Input::Steer(steering) => self.steer(steering),
             Input::Stop(reason) => self.stop(reason, world),
         }
     }
@@ -293,6 +296,7 @@ impl Machine {
             return self.cap_reached(world);
         }
         self.iteration += 1;
+        self.said_final = false;
         self.phase = Phase::Calling;
         vec![Effect::CallModel { iteration: self.iteration, tools: !self.summarising }]
     }
@@ -354,6 +358,7 @@ impl Machine {
         };
         let mut effects: Vec<Effect> =
             self.circling.take().map(Effect::Circling).into_iter().collect();
+        effects.extend(self.taken_in(&ack.unmerged));
         if !ack.outbox.is_empty() {
             let channels = ack.outbox.into_iter().map(|(_, channel)| channel).collect();
             effects.push(Effect::HintSenders(channels));
@@ -365,7 +370,7 @@ impl Machine {
             // What is durable stands, even if a stop came meanwhile (V-I22).
             (Next::Announce(finish), _) => vec![Effect::Announce(finish)],
             (_, Some(reason)) => self.stop_now(&reason, world),
-            (Next::Call, None) => self.call_model(world),
+            (Next::Call, None) => self.go_on(world),
             (Next::Ask, None) => self.ask(),
             (Next::Run, None) => self.run(world),
         });
@@ -389,21 +394,6 @@ impl Machine {
             StoreError::Stale => vec![Effect::Leave],
             error => vec![Effect::Broken(error)],
         }
-    }
-
-    fn steer(&mut self, text: String) -> Vec<Effect> {
-        if matches!(self.phase, Phase::Gone | Phase::Committing(Next::Announce(_))) {
-            return Vec::new();
-        }
-        // I10: what waits for the next round is bounded, and what is too much is said to be.
-        let bytes: usize = self.steering.iter().map(String::len).sum();
-        if self.steering.len() >= MAX_STEERING || bytes + text.len() > MAX_STEERING_BYTES {
-            let text =
-                "too much waits to be said to this turn already; the last words were not taken";
-            return vec![Effect::Tell(TurnEventKind::Notice { text: text.to_owned() })];
-        }
-        self.steering.push(text);
-        Vec::new()
     }
 
     // ---- building commits ----
@@ -431,18 +421,6 @@ impl Machine {
     fn append(&mut self, commit: &mut TurnCommit, message: ChatMessage, world: &World) {
         commit.messages.push(self.stored(message.clone(), world));
         self.history.push(message);
-    }
-
-    fn append_steering(&mut self, commit: &mut TurnCommit, world: &World) {
-        if !self.steering.is_empty() {
-            self.loops.forget();
-        }
-        for text in std::mem::take(&mut self.steering) {
-            let entry = self.entry(JournalKind::Steered { text: text.clone() });
-            commit.entries.push(entry);
-            let message = ChatMessage::User { text, kind: UserKind::Steering };
-            self.append(commit, message, world);
-        }
     }
 
     fn send(&mut self, commit: TurnCommit, next: Next) -> Vec<Effect> {

@@ -1,6 +1,7 @@
 //! The machine against a driver that plays store, model, gate, people and tools.
 
 mod rejected;
+mod steering;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rookery_messages::approval::{Approval, ApprovalState, Decider, Decision, GrantOffer, Risk};
-use rookery_messages::chat::{Arguments, ToolCall};
+use rookery_messages::chat::{Arguments, ToolCall, UserKind};
 use rookery_messages::ids::{ApprovalId, CallId};
 use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::{ModelError, ModelErrorClass};
@@ -18,6 +19,8 @@ use rookery_messages::tool::{Authority, Effects, Verdict, text};
 use rookery_messages::turn::{CallState, Outcome, TurnError};
 use uuid::Uuid;
 
+use self::steering::steer;
+use super::steer::MAX_STEERING;
 use super::*;
 use crate::turn::loops::Level;
 use crate::turn::recover::Resume;
@@ -253,7 +256,10 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 Effect::Announce(finish) => told.announced.push(*finish),
                 Effect::Leave => told.left += 1,
                 Effect::Circling(found) => told.circles.push(found.level),
-                Effect::StopApprovals(_) | Effect::Tell(_) | Effect::HintSenders(_) => {}
+                Effect::StopApprovals(_)
+                | Effect::Tell(_)
+                | Effect::HintSenders(_)
+                | Effect::Merged(_) => {}
                 Effect::Broken(error) => panic!("broken: {error}"),
             }
         }
@@ -532,11 +538,13 @@ fn steering_is_in_the_next_request_and_asks_for_a_new_round_after_a_final_text()
     let world = world();
     let mut machine = machine(RuntimeProfile::default());
     machine.step(Input::Begin, &world);
-    machine.step(Input::Steer("and in French".into()), &world);
+    machine.step(steer(1, "and in French"), &world);
     let effects = machine.step(says(1, "text", 0), &world);
     let [Effect::Commit { seq, .. }] = effects[..] else { panic!("{effects:?}") };
     let effects = machine.step(Input::Committed { seq, result: Ok(CommitAck::default()) }, &world);
-    assert!(matches!(effects[..], [Effect::CallModel { iteration: 2, tools: true }]));
+    let [Effect::Merged(_), Effect::CallModel { iteration: 2, tools: true }] = effects[..] else {
+        panic!("{effects:?}")
+    };
     let texts: Vec<_> = machine.history().iter().map(ChatMessage::text).collect();
     assert_eq!(texts, ["hello", "text", "and in French"]);
 }
@@ -684,9 +692,9 @@ fn words_for_a_running_turn_are_bounded_and_whoever_says_too_many_is_told() {
     for (text, taken) in [("more", MAX_STEERING), (&*"x".repeat(100_000), 2)] {
         let mut machine = machine(RuntimeProfile::default());
         machine.step(Input::Begin, &world);
-        let quiet = |machine: &mut Machine| machine.step(Input::Steer(text.into()), &world);
-        assert!((0..taken).all(|_| quiet(&mut machine).is_empty()));
-        let effects = quiet(&mut machine);
+        let quiet = |machine: &mut Machine, n| machine.step(steer(n, text), &world);
+        assert!((0..taken).all(|n| quiet(&mut machine, n as u128).is_empty()));
+        let effects = quiet(&mut machine, 99);
         assert!(matches!(effects[..], [Effect::Tell(TurnEventKind::Notice { .. })]), "{effects:?}");
         let effects = machine.step(says(1, "text", 0), &world);
         let [Effect::Commit { seq, commit, .. }] = &effects[..] else { panic!("{effects:?}") };
@@ -694,7 +702,7 @@ fn words_for_a_running_turn_are_bounded_and_whoever_says_too_many_is_told() {
         assert_eq!(told, taken, "what was taken is passed on");
         // And the next round has room again.
         machine.step(Input::Committed { seq: *seq, result: Ok(CommitAck::default()) }, &world);
-        assert!(quiet(&mut machine).is_empty());
+        assert!(quiet(&mut machine, 100).is_empty());
     }
 }
 

@@ -38,6 +38,7 @@ fn bundle(
     Arc::new(AgentBundle {
         name: AgentName::new("home"),
         chain: Arc::new([]),
+        models: Arc::default(),
         tools: Arc::new(builtin_registry(system_world().clock, None)),
         mcp: Arc::new(McpGrant::new(servers, Filter::new(groups))),
         gate: Gate::new(Arc::new(profile), PathBuf::from("/"), &[]),

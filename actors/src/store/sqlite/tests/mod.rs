@@ -3,8 +3,10 @@
 mod approvals;
 mod channels;
 mod children;
+mod commands;
 mod file;
 mod inbox;
+mod merging;
 mod outbox;
 mod property;
 mod records;
@@ -147,7 +149,13 @@ impl Db {
     }
 
     pub(in crate::store) fn claim_request(&mut self, conversation_id: ConversationId) -> Claim {
-        Claim { conversation_id, at: self.now(), max_attempts: 3, history_chars: 100_000 }
+        Claim {
+            conversation_id,
+            at: self.now(),
+            max_attempts: 3,
+            history_chars: 100_000,
+            together: Default::default(),
+        }
     }
 
     pub(in crate::store) fn claim(&mut self, conversation: ConversationId) -> TurnClaim {
