@@ -4,6 +4,7 @@ pub mod approval;
 pub mod channel;
 pub mod gateway;
 pub mod hook;
+pub mod memory;
 pub mod model;
 pub mod observe;
 pub mod policy;

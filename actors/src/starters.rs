@@ -9,6 +9,7 @@ use rookery_messages::address::AddressCell;
 
 use crate::channel::{Intake, Receiver, Sender};
 use crate::gateway::Gateway;
+use crate::memory::MemoryActor;
 use crate::model::ProviderActor;
 use crate::observe::{ObserverActor, Recorder};
 use crate::runtime::{ChildStarter, SpawnSpec, Starter, Supervised};
@@ -42,6 +43,8 @@ starters! {
     provider: ProviderActor;
     /// One MCP connection.
     mcp: McpActor;
+    /// What is remembered.
+    memory: MemoryActor;
     /// Sends replies out on one channel.
     sender: Sender;
     /// Takes messages in on one channel.

@@ -67,6 +67,9 @@ pub enum Command {
     /// Lists conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Lists, searches, shows, forgets or exports what is remembered.
+    #[command(subcommand)]
+    Memory(MemoryCommand),
     /// Lists crashes of actors.
     Crashes(Output),
     /// Lists who did what.
@@ -334,6 +337,101 @@ pub enum SessionsCommand {
     List(Output),
 }
 
+/// Which entries of the memory.
+#[derive(Args, Default)]
+pub struct MemoryWhich {
+    /// Only of this agent.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Only those that hold in all conversations, or in one.
+    #[arg(long, value_parser = ["agent", "session"])]
+    pub scope: Option<String>,
+    /// Only those that hold in this conversation: our id, as `rookery sessions list --json` has it.
+    #[arg(long, value_name = "ID")]
+    pub conversation_id: Option<String>,
+    /// Only of this category.
+    #[arg(long, value_name = "WORD")]
+    pub category: Option<String>,
+    /// Only of this source.
+    #[arg(long, value_parser = ["external", "model", "user"])]
+    pub source: Option<String>,
+    /// Only under this key.
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+impl MemoryWhich {
+    /// As the API's query.
+    pub fn query(&self) -> Vec<(&str, &str)> {
+        [
+            ("agent", &self.agent),
+            ("scope", &self.scope),
+            ("conversation_id", &self.conversation_id),
+            ("category", &self.category),
+            ("source", &self.source),
+            ("key", &self.key),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+        .collect()
+    }
+}
+
+#[derive(Subcommand)]
+pub enum MemoryCommand {
+    /// Lists entries, newest first.
+    List {
+        #[command(flatten)]
+        which: MemoryWhich,
+        /// Superseded versions too.
+        #[arg(long)]
+        all: bool,
+        /// At most so many.
+        #[arg(long)]
+        limit: Option<u32>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Finds what has to do with a text, the best match first.
+    Search {
+        /// The text.
+        #[arg(value_parser = not_blank)]
+        text: String,
+        #[command(flatten)]
+        which: MemoryWhich,
+        /// At most so many.
+        #[arg(long)]
+        limit: Option<u32>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows one entry in full.
+    Show {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Forgets for good: an entry, or all that is named. Older versions go with it.
+    Forget {
+        /// The entry's id.
+        #[arg(conflicts_with_all = ["agent", "scope", "conversation_id", "category", "source", "key"])]
+        id: Option<String>,
+        #[command(flatten)]
+        which: MemoryWhich,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Prints all entries as JSON, one a line.
+    Export {
+        #[command(flatten)]
+        which: MemoryWhich,
+        /// Superseded versions too.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
 #[derive(Args)]
 pub struct AuditArgs {
     /// At most so many rows.
@@ -425,6 +523,12 @@ mod tests {
             "rookery deadletters purge 1",
             "rookery receipts verify --receipt r --turn t --call c --json",
             "rookery sessions list --json",
+            "rookery memory list --agent home --category core --all --limit 5 --json",
+            "rookery memory search tea --agent home --json",
+            "rookery memory show 1 --json",
+            "rookery memory forget 1",
+            "rookery memory forget --source external --json",
+            "rookery memory export --agent home --all",
             "rookery crashes --json",
             "rookery audit --json",
             "rookery policy check --agent home --tool shell --args {} --json",
@@ -440,6 +544,8 @@ mod tests {
             "rookery approvals approve",
             "rookery approvals approve 1 --turn 2",
             "rookery approvals always 1 --scope world",
+            "rookery memory forget 1 --agent home",
+            "rookery memory list --source moon",
             "rookery audit --since yesterday",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");

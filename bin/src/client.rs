@@ -206,8 +206,12 @@ impl Client {
     }
 
     /// `DELETE`.
-    pub async fn delete(&self, segments: &[&str]) -> Result<Value, ClientError> {
-        self.send(self.request(Method::DELETE, self.url(segments, &[]))).await
+    pub async fn delete(
+        &self,
+        segments: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Value, ClientError> {
+        self.send(self.request(Method::DELETE, self.url(segments, query))).await
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {

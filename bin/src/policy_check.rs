@@ -14,7 +14,7 @@ use rookery_messages::tool::CallEffects;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::service::{gate, granted, workspace};
+use crate::service::{gate, granted, memory, workspace};
 
 /// What the gate decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -52,7 +52,8 @@ pub fn policy_check(
         return Err(PolicyCheckError::NoAgent(agent.to_owned()));
     };
     let world = system_world();
-    let tools = builtin_registry(Arc::clone(&world.clock), None);
+    let mut tools = builtin_registry(Arc::clone(&world.clock), None);
+    memory::offer(settings, &mut tools, &world);
     let mcp = policy_name(tool, settings.mcp.servers.keys().map(String::as_str));
     let (name, effects) = match tools.resolve(tool) {
         Some((name, tool)) => (name, tool.effects(arguments)),

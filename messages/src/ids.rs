@@ -67,6 +67,10 @@ uuid_id! {
     /// One stored chat message.
     MessageId
 }
+uuid_id! {
+    /// One entry of the memory.
+    MemoryId
+}
 
 /// One incarnation of an actor, unique within the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]

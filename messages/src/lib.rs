@@ -17,6 +17,7 @@ pub mod hook;
 pub mod ids;
 pub mod invariant;
 pub mod journal;
+pub mod memory;
 pub mod model;
 pub mod observe;
 pub mod progress;

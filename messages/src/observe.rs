@@ -155,6 +155,19 @@ pub enum Observation {
         /// Messages left out.
         dropped: u32,
     },
+    /// Memory was asked before a turn's first model call; one per attempt of a turn that may be told.
+    Recalled {
+        /// Which turn.
+        scope: TurnScope,
+        /// It answered in time.
+        success: bool,
+        /// Entries the model is told.
+        entries: u32,
+        /// How long it took.
+        duration: Duration,
+        /// The error's code, if it did not.
+        error: Option<&'static str>,
+    },
     /// A malformed history was mended before a request.
     Repaired {
         /// Which turn.

@@ -20,12 +20,14 @@ pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
 mod mcp;
+mod memory;
 mod telegram;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
 
+pub use memory::{MemoryBackend, MemorySettings};
 pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
@@ -91,6 +93,8 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// Approvals.
     pub approvals: ApprovalSettings,
+    /// What is remembered from one conversation to the next.
+    pub memory: MemorySettings,
     /// Model providers, by profile name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Agents, by name.
@@ -119,6 +123,7 @@ impl Default for Settings {
             shutdown: ShutdownSettings::default(),
             sessions: SessionSettings::default(),
             approvals: ApprovalSettings::default(),
+            memory: MemorySettings::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
             risk_profiles: BTreeMap::new(),
@@ -339,6 +344,9 @@ mod defaults {
     pub(super) fn allow_all() -> Vec<String> {
         vec!["*".to_owned()]
     }
+    pub(super) fn yes() -> bool {
+        true
+    }
     pub(super) fn profile() -> String {
         "default".to_owned()
     }
@@ -387,6 +395,10 @@ pub struct AgentSettings {
     /// Which of the granted MCP tools a turn is shown. None: all. They hide; they never grant.
     #[serde(default)]
     pub tool_filter_groups: Vec<ToolFilterGroup>,
+    /// Its turns are told unasked what memory holds about their message. Its tools read and write it all the
+    /// same.
+    #[serde(default = "defaults::yes")]
+    pub uses_memory: bool,
 }
 
 /// Receipts of an agent's tool results.

@@ -295,6 +295,8 @@ pub enum TurnMsg {
     },
     /// The model call ended.
     ModelEnded(ModelReport),
+    /// Memory has answered, or its time is over: what the model is told before the message; may be empty.
+    Recalled(String),
     /// The hooks have seen the messages of a model call, or one is against it.
     ModelPrepared {
         /// Which model call of the turn.
@@ -326,6 +328,7 @@ impl Message for TurnMsg {
             Self::ProgressCheck => "ProgressCheck",
             Self::Committed { .. } => "Committed",
             Self::ModelEnded(_) => "ModelEnded",
+            Self::Recalled(_) => "Recalled",
             Self::ModelPrepared { .. } => "ModelPrepared",
             Self::HooksTold => "HooksTold",
             Self::BatchEnded(_) => "BatchEnded",

@@ -9,6 +9,7 @@
 //! | `…/recorder` | crashes, operators' deeds | parks |
 //! | `…/providers/<profile>` | places, cooldown of one profile | parks |
 //! | `…/toolbox/mcp/<server>` | one MCP connection | parks |
+//! | `…/memory` | what is remembered; none if it is switched off | parks |
 //! | `…/channels/<id>/{sender,intake,receiver}` | one channel | parks |
 //! | `…/sessions` | the router, and below it the conversations | parks |
 //! | `…/gateway` | HTTP, WebSocket, admin | parks |
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use rookery_actors::channel::{IntakeArgs, ReceiverArgs, SenderArgs};
 use rookery_actors::gateway::{GatewayArgs, GatewayMsg, MAILBOX};
+use rookery_actors::memory::MemoryArgs;
 use rookery_actors::model::ProviderArgs;
 use rookery_actors::observe::{ObserverArgs, RecorderMsg};
 use rookery_actors::runtime::{Child, SpawnError, SpawnSpec, Spawner};
@@ -31,6 +33,7 @@ use rookery_messages::channel::{IntakeMsg, SenderMsg};
 use rookery_messages::child::{ChildPolicy, Exhausted, Intensity, Strategy};
 use rookery_messages::exit::StopReason;
 use rookery_messages::ids::ChannelId;
+use rookery_messages::memory::MemoryMsg;
 use rookery_messages::model::ProviderMsg;
 use rookery_messages::observe::ObserverMsg;
 use rookery_messages::session::RouterMsg;
@@ -50,6 +53,8 @@ pub struct Cells {
     pub providers: BTreeMap<String, Arc<AddressCell<ProviderMsg>>>,
     /// MCP servers.
     pub mcp: BTreeMap<String, Arc<AddressCell<McpMsg>>>,
+    /// Memory.
+    pub memory: Arc<AddressCell<MemoryMsg>>,
     /// Channels' intakes.
     pub intakes: BTreeMap<ChannelId, Arc<AddressCell<IntakeMsg>>>,
     /// Channels' senders.
@@ -73,6 +78,7 @@ impl Cells {
             recorder: AddressCell::new(),
             providers: profiles.into_iter().map(|p| (p.to_owned(), AddressCell::new())).collect(),
             mcp: servers.into_iter().map(|s| (s.to_owned(), AddressCell::new())).collect(),
+            memory: AddressCell::new(),
             intakes: channels
                 .clone()
                 .into_iter()
@@ -115,6 +121,8 @@ pub struct ServicePlan {
     pub providers: Vec<ProviderArgs>,
     /// MCP servers.
     pub mcp: Vec<McpArgs>,
+    /// Memory, if there is one.
+    pub memory: Option<MemoryArgs>,
     /// Channels.
     pub channels: Vec<ChannelPlan>,
     /// Conversations.
@@ -169,7 +177,7 @@ fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
     let (providers_plan, providers_log) = (Arc::clone(plan), Arc::clone(log));
     let (toolbox_plan, toolbox_log) = (Arc::clone(plan), Arc::clone(log));
     let (channels_plan, channels_log) = (Arc::clone(plan), Arc::clone(log));
-    SupervisorSpec::new(Strategy::OneForOne)
+    let spec = SupervisorSpec::new(Strategy::OneForOne)
         .log_stops(Arc::clone(log))
         .child(parking(2), observer)
         .child(parking(5), recorder)
@@ -178,12 +186,19 @@ fn service(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {
         })
         .supervisor(parking(5), SpawnSpec::new("toolbox/mcp"), move || {
             toolbox(&toolbox_plan, &toolbox_log)
-        })
-        .supervisor(parking(5), SpawnSpec::new("channels"), move || {
-            channels(&channels_plan, &channels_log)
-        })
-        .child(parking(20), router)
-        .child(parking(5), gateway)
+        });
+    let spec = match plan.memory.clone() {
+        Some(args) => {
+            let args = Box::new(move || args.clone());
+            spec.child(parking(5), starters::memory(place("memory", 256), &cells.memory, args))
+        }
+        None => spec,
+    };
+    spec.supervisor(parking(5), SpawnSpec::new("channels"), move || {
+        channels(&channels_plan, &channels_log)
+    })
+    .child(parking(20), router)
+    .child(parking(5), gateway)
 }
 
 fn providers(plan: &Arc<ServicePlan>, log: &Arc<StopLog>) -> SupervisorSpec {

@@ -307,7 +307,9 @@ async fn commands_act_at_once_are_answered_in_the_chat_and_reach_no_model() {
     let draft = fake.shown(ANN, "I begin").await;
     fake.say(ANN, "/stop");
     fake.until("the draft became the end", |fake| {
-        fake.chat(ANN).into_iter().find(|one| one.id == draft.id && one.text.contains("[cancelled]"))
+        fake.chat(ANN)
+            .into_iter()
+            .find(|one| one.id == draft.id && one.text.contains("[cancelled]"))
     })
     .await;
     fake.say(ANN, "/help");
@@ -316,7 +318,8 @@ async fn commands_act_at_once_are_answered_in_the_chat_and_reach_no_model() {
     fake.all_confirmed().await;
     assert_eq!(world.model.count(), 1);
     let menu = fake.calls("setMyCommands").remove(0).body;
-    let names: Vec<_> = menu["commands"].as_array().unwrap().iter().map(|c| &c["command"]).collect();
+    let names: Vec<_> =
+        menu["commands"].as_array().unwrap().iter().map(|c| &c["command"]).collect();
     assert_eq!(names, ["stop", "new", "status", "model", "help"]);
     world.finish().await;
 }

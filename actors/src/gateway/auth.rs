@@ -188,6 +188,8 @@ fn need(method: &Method, path: &str) -> Need {
 fn operator_may(admin: &str) -> bool {
     let pauses = admin.ends_with("/pause") || admin.ends_with("/resume");
     admin.starts_with("/v1/approvals/")
+        || admin == "/v1/memory"
+        || admin.starts_with("/v1/memory/")
         || admin.starts_with("/v1/deadletters/")
         || (admin.starts_with("/v1/actors/") && pauses)
 }
@@ -313,6 +315,9 @@ mod tests {
             (Method::POST, "/admin/v1/receipts/verify", role(AuthRole::Viewer)),
             (Method::POST, "/admin/v1/approvals/1", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/deadletters/1/purge", role(AuthRole::Operator)),
+            (Method::GET, "/admin/v1/memory", role(AuthRole::Viewer)),
+            (Method::DELETE, "/admin/v1/memory", role(AuthRole::Operator)),
+            (Method::DELETE, "/admin/v1/memory/1", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/pause", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/resume", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/stop", role(AuthRole::Admin)),

@@ -21,6 +21,7 @@ impl Observer for LogObserver {
             | Observation::Loop { .. }
             | Observation::Approval { .. }
             | Observation::Trimmed { .. }
+            | Observation::Recalled { .. }
             | Observation::Repaired { .. } => step(observation),
             Observation::Accepted { .. }
             | Observation::Refused { .. }
@@ -137,6 +138,14 @@ fn step(observation: &Observation) {
         }
         Observation::Trimmed { scope, dropped } => {
             tracing::info!(turn = %scope.turn, dropped, "history trimmed");
+        }
+        Observation::Recalled { scope, success, entries, duration, error } => {
+            let duration_ms = duration.as_millis() as u64;
+            if *success {
+                tracing::debug!(turn = %scope.turn, entries, duration_ms, "memory recalled");
+            } else {
+                tracing::warn!(turn = %scope.turn, error, duration_ms, "memory did not answer");
+            }
         }
         Observation::Repaired { scope, changes } => {
             tracing::warn!(turn = %scope.turn, changes, "history mended");

@@ -88,6 +88,7 @@ pub struct Metrics {
     store_failures: Counts<1>,
     trimmed: Counter,
     repaired: Counter,
+    recalls: Counts<1>,
 }
 
 impl Metrics {
@@ -115,6 +116,7 @@ impl Metrics {
             store_failures: Family::default(),
             trimmed: Counter::default(),
             repaired: Counter::default(),
+            recalls: Family::default(),
         };
         metrics.register();
         metrics.registry.register_collector(Box::new(Live(sources)));
@@ -146,6 +148,7 @@ impl Metrics {
         r.register("store_failures", "Requests the store failed", self.store_failures.clone());
         r.register("history_trimmed_messages", "Messages left out to fit", self.trimmed.clone());
         r.register("history_repairs", "Changes to malformed histories", self.repaired.clone());
+        r.register("memory_recalls", "Memory asked, by what it had", self.recalls.clone());
     }
 
     /// Tools that came later, such as those of an MCP server, may become labels too.
@@ -252,6 +255,14 @@ impl Observer for Metrics {
             }
             Observation::Trimmed { dropped, .. } => {
                 self.trimmed.inc_by(u64::from(*dropped));
+            }
+            Observation::Recalled { success, entries, .. } => {
+                let result = match (success, entries) {
+                    (false, _) => "failed",
+                    (true, 0) => "nothing",
+                    (true, _) => "told",
+                };
+                count(&self.recalls, [("result", Label::from(result))], 1);
             }
             Observation::Repaired { changes, .. } => {
                 self.repaired.inc_by(u64::from(*changes));

@@ -214,6 +214,13 @@ async fn observations_become_counters_with_bounded_labels() {
         Observation::Delivery { channel, result: "sent" },
         Observation::Trimmed { scope: scope(), dropped: 4 },
         Observation::Repaired { scope: scope(), changes: 2 },
+        Observation::Recalled {
+            scope: scope(),
+            success: true,
+            entries: 3,
+            duration: Duration::from_millis(1),
+            error: None,
+        },
         Observation::ActorExit {
             kind: "tool",
             path: "root/x".into(),
@@ -227,6 +234,7 @@ async fn observations_become_counters_with_bounded_labels() {
     let text = metrics.render();
     for expected in [
         r#"rookery_messages_total{channel="webhook.ci",result="accepted"} 1"#,
+        r#"rookery_memory_recalls_total{result="told"} 1"#,
         r#"rookery_messages_total{channel="webhook.ci",result="duplicate"} 1"#,
         r#"rookery_messages_total{channel="webhook.ci",result="rejected"} 1"#,
         r#"rookery_messages_total{channel="other",result="accepted"} 1"#,

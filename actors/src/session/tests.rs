@@ -57,6 +57,7 @@ mod observed;
 mod orders;
 mod pieces;
 mod preparing;
+mod remembering;
 mod schedules;
 mod waiting;
 
@@ -191,6 +192,7 @@ impl Rig {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            memory: None,
         };
         let channel =
             |can_ask| ChannelFacts { posts_replies: false, can_ask, approvers: None, sender: None };

@@ -73,6 +73,7 @@ pub(crate) fn context_with(
         forbidden_paths: forbidden.into(),
         network: Arc::default(),
         authority: Authority::Policy,
+        tainted: None,
         cancel: CancellationToken::new(),
         grace: Duration::from_secs(2),
         processes,

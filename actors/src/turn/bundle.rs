@@ -15,6 +15,7 @@ use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use super::delegate::Nested;
 use super::narrowing::Narrowing;
+use super::recall::MemoryAccess;
 use crate::hook::Hooks;
 use crate::model::ProfileRef;
 use crate::observe::{EventHub, ObserverHandle};
@@ -57,6 +58,8 @@ pub struct AgentBundle {
     pub approval_inherits: bool,
     /// Receipts of its tool results.
     pub receipts: ReceiptSettings,
+    /// What its turns are told unasked; none: it has no memory.
+    pub memory: Option<MemoryAccess>,
 }
 
 /// Where approvals are asked beside the turn's own channel.

@@ -3,5 +3,6 @@
 pub mod config;
 pub mod doctor;
 pub mod mcp;
+mod memory;
 pub mod policy;
 pub mod remote;

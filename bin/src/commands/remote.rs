@@ -34,6 +34,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
             let value = client.get(&["v1", "conversations"], &[]).await?;
             print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
         }
+        Command::Memory(command) => super::memory::run(client, command).await?,
         Command::Crashes(output) => {
             let value = client.get(&["admin", "v1", "crashes"], &[]).await?;
             print(output, value, |value| Ok(lists::crashes(&client.read_list(value)?)))?;
@@ -62,7 +63,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
 }
 
 /// The answer as it came, or as people read it.
-fn print(
+pub(super) fn print(
     output: Output,
     value: Value,
     show: impl FnOnce(Value) -> Result<String, ClientError>,
@@ -156,7 +157,7 @@ async fn approvals(client: &Client, command: ApprovalsCommand) -> Result<(), Fai
             print(output, value, |value| Ok(lists::grants(&client.read_list(value)?)))
         }
         ApprovalsCommand::Revoke { id, output } => {
-            let value = client.delete(&["admin", "v1", "grants", &id]).await?;
+            let value = client.delete(&["admin", "v1", "grants", &id], &[]).await?;
             print(output, value, |value| Ok(lists::grants(&[client.read(value)?])))
         }
         ApprovalsCommand::Approve { which } => {

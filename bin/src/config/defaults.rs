@@ -18,6 +18,7 @@ const OPENAI_MODEL: &str = "gpt-4.1-mini";
 /// Fills in what is absent. Nothing configured is changed.
 pub(super) fn fill(settings: &mut Settings, environment: &Environment) {
     settings.store.path.get_or_insert_with(|| settings.data_dir.join("rookery.db"));
+    settings.memory.path.get_or_insert_with(|| settings.data_dir.join("memory.db"));
     settings.risk_profiles.entry("default".to_owned()).or_default();
     settings.runtime_profiles.entry("default".to_owned()).or_default();
     fill_providers(settings, environment);
@@ -94,6 +95,7 @@ fn fill_agents(settings: &mut Settings) {
                 mcp_bundles: Vec::new(),
                 tool_filter_groups: Vec::new(),
                 tool_receipts: Default::default(),
+                uses_memory: true,
             },
         );
     }

@@ -3,6 +3,7 @@
 mod channels;
 mod hooks;
 mod mcp;
+mod memory;
 mod network;
 mod ranges;
 
@@ -26,6 +27,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);
     mcp::check(settings, &mut found);
+    memory::check(settings, &mut found);
     network::check(settings, &mut found);
     ranges::check(settings, &mut found);
     found.errors

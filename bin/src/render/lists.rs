@@ -284,7 +284,7 @@ fn time(at: Option<Timestamp>) -> String {
 }
 
 /// A safe text of bounded length; a cut is visible.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     let safe = strict(text);
     let short = head(&safe, CELL);
     if short.len() < safe.len() { format!("{short}…") } else { safe }

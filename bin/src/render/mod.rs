@@ -2,6 +2,7 @@
 
 mod escape;
 pub mod lists;
+pub mod memory;
 mod table;
 pub mod tree;
 

@@ -2,6 +2,7 @@
 
 mod channels;
 mod hooks;
+pub(crate) mod memory;
 mod plan;
 mod stopping;
 mod toolbox;

@@ -44,8 +44,8 @@ use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 use crate::config::{Environment, secrets};
 
 use super::channels::{self, Receivers};
-use super::hooks;
 use super::toolbox::{self, Links};
+use super::{hooks, memory};
 
 /// What an agent is told if its settings don't say.
 const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rookery. Use the tools you are offered when they \
@@ -109,7 +109,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     directory.set_cleaner(Arc::new(move |text| cleaner.scrub(text)));
     // Without an address to know there is none to keep tools from; the listener has one.
     let own = listener.local_addr().ok();
-    let tools = Arc::new(builtin_registry(Arc::clone(&world.clock), own));
+    let mut tools = builtin_registry(Arc::clone(&world.clock), own);
+    let memory = memory::plan(&settings, &cells);
+    memory.equip(&mut tools, &redactor, &world);
+    let tools = Arc::new(tools);
     let crashes = recorder.clone();
     directory.set_exit_hook(exit_hook(observer.clone(), move |row| crashes.crash(row)));
 
@@ -118,6 +121,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .iter()
         .map(|(name, agent)| {
             let mut bundle = bundle(&settings, name, agent, &own_files, &tools, &cells, &links)?;
+            bundle.memory = memory.access(&settings, agent);
             let outside = hooks::of_agent(&settings, agent, &redactor)?;
             bundle.hooks = Hooks::new(hooks.iter().cloned().chain(outside));
             Ok((AgentName::new(name), Arc::new(bundle)))
@@ -252,7 +256,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         row.detail = hides.scrub_value(&row.detail);
         audits.audit(row);
     };
-    let admin_routes = admin::router(inspector.clone(), world.clone(), Arc::new(audit));
+    let audit: admin::AuditHook = Arc::new(audit);
+    let mut extra = vec![admin::router(inspector.clone(), world.clone(), Arc::clone(&audit))];
+    let of_memory = |client| rookery_actors::memory::router(client, world.clone(), audit);
+    extra.extend(memory.client.clone().map(of_memory));
     let gateway = GatewayArgs {
         listener,
         deps: Arc::new(GatewayDeps {
@@ -278,7 +285,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             probes: probes(health(inspector, &links, receivers), metrics),
             tokens,
             receipts,
-            extra: vec![admin_routes],
+            extra,
             settings,
         }),
     };
@@ -288,6 +295,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         observer: observer_args,
         providers,
         mcp,
+        memory: memory.args,
         channels,
         sessions: RouterArgs { deps },
         gateway,
@@ -361,6 +369,7 @@ fn bundle(
         approval_route: agent.approval_route.as_deref().map(AskedAt::new),
         approval_inherits: agent.approval_route_inherit,
         receipts: agent.tool_receipts,
+        memory: None,
     })
 }
 
@@ -379,11 +388,12 @@ pub(crate) fn gate(
     let profile = toolbox::named(settings, profile);
     let mut own: Vec<PathBuf> = own_files.to_vec();
     own.push(settings.data_dir.clone());
-    let database = super::store_path(settings);
-    for suffix in ["", "-wal", "-shm", ".lock"] {
-        let mut path = database.clone().into_os_string();
-        path.push(suffix);
-        own.push(PathBuf::from(path));
+    for database in [super::store_path(settings), memory::path(settings)] {
+        for suffix in ["", "-wal", "-shm", ".lock"] {
+            let mut path = database.clone().into_os_string();
+            path.push(suffix);
+            own.push(PathBuf::from(path));
+        }
     }
     let own: Vec<PathBuf> =
         own.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path)).collect();

@@ -217,6 +217,7 @@ impl Service {
                     forbidden_paths: Arc::new([]),
                     network: Arc::default(),
                     authority: Authority::Policy,
+                    tainted: None,
                     cancel: CancellationToken::new(),
                     grace: Duration::from_secs(2),
                     processes: Arc::new(StoredProcesses(self.client.clone())),

@@ -303,7 +303,13 @@ impl<P: Platform> Bench<P> {
     /// The next turn of a conversation begins.
     pub async fn claim(&self, conversation_id: rookery_messages::ids::ConversationId) -> TurnClaim {
         let at = self.world.now();
-        let claim = Claim { conversation_id, at, max_attempts: 3, history_chars: 10_000 };
+        let claim = Claim {
+            conversation_id,
+            at,
+            max_attempts: 3,
+            history_chars: 10_000,
+            together: Arc::default(),
+        };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => *claim,
             other => panic!("nothing to claim: {other:?}"),

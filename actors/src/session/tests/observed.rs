@@ -21,6 +21,7 @@ pub(super) fn scope_of(observation: &Observation) -> Option<&TurnScope> {
         | Observation::Loop { scope, .. }
         | Observation::Approval { scope, .. }
         | Observation::Trimmed { scope, .. }
+        | Observation::Recalled { scope, .. }
         | Observation::Repaired { scope, .. } => Some(scope),
         Observation::Accepted { .. }
         | Observation::Refused { .. }

@@ -15,13 +15,18 @@ impl Turn {
         tools: bool,
     ) -> Result<(), ActorError> {
         let bundle = Arc::clone(&self.judge.bundle);
+        if self.recall.is_awaited() {
+            self.preparing = Some((iteration, tools));
+            return Ok(());
+        }
         self.judge.tools.advance();
-        let fitted = window(
+        let mut fitted = window(
             &self.judge.tools.system_prompt(),
             self.machine.history(),
-            bundle.runtime.max_context_tokens,
+            self.recall.leaves_of(bundle.runtime.max_context_tokens),
             self.claim.history_cut,
         );
+        self.recall.tell(&mut fitted.messages);
         if fitted.dropped > 0 || fitted.shortened > 0 {
             let dropped = fitted.dropped;
             self.voice.observe(|scope| Observation::Trimmed { scope, dropped });
@@ -222,6 +227,7 @@ impl Turn {
                 forbidden_paths: self.judge.bundle.gate.forbidden_paths(&effects),
                 network: self.judge.bundle.gate.network(),
                 authority,
+                tainted: self.judge.tainted.clone(),
                 cancel: tokio_util::sync::CancellationToken::new(),
                 grace,
                 processes: Arc::new(StoredProcesses(self.judge.deps.store.clone())),

@@ -36,6 +36,7 @@ use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 use super::delegate::{Delegator, notice};
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
 use super::prepare::Judge;
+use super::recall::Recollection;
 use super::recover::resume;
 use super::relay::remainder;
 use super::tools::TurnTools;
@@ -79,7 +80,9 @@ pub struct Turn {
     voice: TurnVoice,
     began: Instant,
     model: Option<(ActorId, u32)>,
-    /// The model call whose messages the hooks look at, and whether tools are on offer.
+    /// What memory has to say before the message.
+    recall: Recollection,
+    /// The model call that waits for memory, or whose messages the hooks look at; whether tools are on offer.
     preparing: Option<(u32, bool)>,
     /// The batch whose calls the hooks are shown.
     shown_to_hooks: Option<BatchReport>,
@@ -150,6 +153,7 @@ impl Supervised for TurnActor {
         };
         let attempt = claim.fence.attempt;
         voice.observe(|scope| Observation::TurnStarted { scope, attempt });
+        let recall = Recollection::begin(ctx, &judge, &claim);
         ctx.note_to_self(TurnMsg::Begin);
         show_on_channel(&judge, &claim);
         if judge.bundle.runtime.progress_timeout_secs > 0 {
@@ -163,6 +167,7 @@ impl Supervised for TurnActor {
             voice,
             began: Instant::now(),
             model: None,
+            recall,
             preparing: None,
             shown_to_hooks: None,
             shown: Arc::default(),
@@ -209,6 +214,12 @@ impl Supervised for TurnActor {
             TurnMsg::HooksTold => {
                 let Some(report) = state.shown_to_hooks.take() else { return Ok(()) };
                 Input::Batch(report.outcomes)
+            }
+            TurnMsg::Recalled(block) => {
+                state.recall = Recollection::Told(block);
+                // None if nothing waits for it yet, or the turn was stopped meanwhile.
+                let Some((iteration, tools)) = state.preparing.take() else { return Ok(()) };
+                return state.call_model(ctx, iteration, tools).await;
             }
             TurnMsg::ModelPrepared { iteration, messages } => {
                 return state.model_prepared(ctx, iteration, messages).await;

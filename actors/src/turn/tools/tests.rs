@@ -50,6 +50,7 @@ fn bundle(
         approval_route: None,
         approval_inherits: false,
         receipts: ReceiptSettings::default(),
+        memory: None,
     })
 }
 

@@ -26,6 +26,11 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
     range(&["sessions", "max_attempts"], sessions.max_attempts.into(), 1..=100);
     range(&["approvals", "timeout_secs"], settings.approvals.timeout_secs, 1..=LONG_SECS);
     range(&["approvals", "grant_secs"], settings.approvals.grant_secs, 1..=LONG_SECS);
+    let memory = &settings.memory;
+    range(&["memory", "max_entries"], memory.max_entries, 1..=10_000_000);
+    range(&["memory", "floor_percent"], memory.floor_percent.into(), 0..=100);
+    range(&["memory", "half_life_days"], memory.half_life_days.into(), 1..=36_500);
+    range(&["memory", "recall_timeout_ms"], memory.recall_timeout_ms, 1..=60_000);
     for (name, provider) in &settings.providers {
         let path = |key| ["providers", name.as_str(), key];
         range(&path("idle_timeout_secs"), provider.idle_timeout_secs, 1..=86_400);

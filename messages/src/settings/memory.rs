@@ -1,0 +1,48 @@
+//! What is remembered from one conversation to the next.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where memory is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryBackend {
+    /// A database file of its own.
+    #[default]
+    Sqlite,
+    /// Nowhere: nothing is remembered, and no tool offers it.
+    None,
+}
+
+/// What is remembered from one conversation to the next.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemorySettings {
+    /// Where it is kept: `sqlite` or `none`.
+    pub backend: MemoryBackend,
+    /// The file. Default: `memory.db` in `data_dir`.
+    pub path: Option<PathBuf>,
+    /// Most entries an agent.
+    pub max_entries: u64,
+    /// Entries whose relevance is below so many percent are not told to a turn unasked.
+    pub floor_percent: u32,
+    /// The relevance of entries halves in so many days; that of the category `core` stays.
+    pub half_life_days: u32,
+    /// How long a turn waits for memory before it goes on without, in milliseconds.
+    pub recall_timeout_ms: u64,
+}
+
+impl Default for MemorySettings {
+    fn default() -> Self {
+        Self {
+            backend: MemoryBackend::Sqlite,
+            path: None,
+            max_entries: 10_000,
+            floor_percent: 40,
+            half_life_days: 7,
+            recall_timeout_ms: 1_000,
+        }
+    }
+}
