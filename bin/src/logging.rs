@@ -1,5 +1,6 @@
 //! Where logs go: JSON lines on standard error, or in a file while a terminal shows other things.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -40,9 +41,11 @@ pub fn scrub_with(redactor: &Arc<Redactor>) {
     *SECRETS.write() = Some(Arc::clone(redactor));
 }
 
-fn scrub(text: &str) -> String {
-    let redactor = SECRETS.read().clone();
-    redactor.map_or_else(|| text.to_owned(), |redactor| redactor.scrub(text))
+fn scrub(text: &str) -> Cow<'_, str> {
+    match SECRETS.read().as_ref() {
+        Some(redactor) if redactor.holds_any(text) => Cow::Owned(redactor.scrub(text)),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Writes each line, which comes in one piece, without the secrets.

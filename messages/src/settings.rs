@@ -276,6 +276,14 @@ impl Default for ApprovalSettings {
 pub enum ProviderKind {
     /// OpenAI-compatible chat completions.
     Openai,
+    /// OpenAI's Responses.
+    OpenaiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// Ollama's own chat.
+    Ollama,
     /// Built in, deterministic, offline.
     Demo,
 }
@@ -292,13 +300,52 @@ pub enum ToolMode {
     Text,
 }
 
+/// How much a model is asked to think before it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningEffort {
+    /// Not at all.
+    None,
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl ReasoningEffort {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Which ids of tool calls a provider takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallIdForm {
+    /// Up to 64 characters.
+    #[default]
+    Any,
+    /// Nine letters and digits, as Mistral has it.
+    Short,
+}
+
 /// A model provider profile.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// `openai` or `demo`.
+    /// `openai` (compatible chat completions), `openai_responses`, `anthropic`, `gemini`, `ollama` or
+    /// `demo`.
     pub kind: ProviderKind,
-    /// Where it is, up to and including `/v1`. Default: OpenAI's own.
+    /// Where it is, up to and including `/v1` (Gemini: `/v1beta`; Ollama: the host). Default: the
+    /// kind's own.
     #[serde(default)]
     pub base_url: Option<String>,
     /// Its key.
@@ -310,6 +357,16 @@ pub struct ProviderSettings {
     /// How the model asks for tools: `native` or `text`, for models without tool calls of their own.
     #[serde(default)]
     pub tool_mode: ToolMode,
+    /// How much the model is asked to think. Absent: nothing is said, the model's own default holds.
+    #[serde(default)]
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Most tokens of one answer. Absent: the provider's own limit; for Anthropic, which wants a number,
+    /// 16384 and what it may think.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+    /// Ids of tool calls in requests of kind `openai`: `any`, or `short` for Mistral's.
+    #[serde(default)]
+    pub call_ids: CallIdForm,
     /// Profiles to try when this one fails, in order.
     #[serde(default)]
     pub fallback: Vec<String>,
@@ -322,6 +379,30 @@ pub struct ProviderSettings {
     /// Tries of one call at this profile before the next in the chain.
     #[serde(default = "defaults::max_attempts")]
     pub max_attempts: u32,
+    /// Most calls begun in a minute. Absent: as many as come.
+    #[serde(default)]
+    pub requests_per_minute: Option<u32>,
+}
+
+impl ProviderSettings {
+    /// A profile of which only kind and model are known; the rest is what a file gets that leaves it out.
+    pub fn new(kind: ProviderKind, model: impl Into<String>) -> Self {
+        Self {
+            kind,
+            base_url: None,
+            api_key: None,
+            model: model.into(),
+            tool_mode: ToolMode::default(),
+            reasoning_effort: None,
+            max_output_tokens: None,
+            call_ids: CallIdForm::default(),
+            fallback: Vec::new(),
+            idle_timeout_secs: defaults::idle_timeout_secs(),
+            max_concurrency: defaults::max_concurrency(),
+            max_attempts: defaults::max_attempts(),
+            requests_per_minute: None,
+        }
+    }
 }
 
 /// Defaults that serde needs as functions.

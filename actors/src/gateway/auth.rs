@@ -4,9 +4,8 @@ use std::fmt;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -195,12 +194,8 @@ fn operator_may(admin: &str) -> bool {
 }
 
 /// The auth layer: lets in who may, and says who it is.
-pub(super) async fn authenticate(
-    State(shared): State<Arc<Shared>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match identify(&shared, &request) {
+pub(super) async fn authenticate(shared: &Shared, mut request: Request, next: Next) -> Response {
+    match identify(shared, &request) {
         Ok(caller) => {
             if let Some(caller) = caller {
                 request.extensions_mut().insert(caller);
@@ -209,7 +204,7 @@ pub(super) async fn authenticate(
         }
         Err(error) => {
             refused(
-                &shared,
+                shared,
                 if error.status == StatusCode::UNAUTHORIZED { "token" } else { "role" },
             );
             error.into_response()

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use rookery_messages::observe::Observation;
 
+use super::auth::authenticate;
 use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::{BodyLimit, too_large};
@@ -89,7 +90,8 @@ async fn admit(shared: &Shared, mut request: Request, next: Next) -> Response {
         return too_large(limit).into_response();
     }
     request.extensions_mut().insert(BodyLimit(limit));
-    next.run(request).await
+    // Called here, not as a layer of its own: each layer costs every request a copy of what is inside.
+    authenticate(shared, request, next).await
 }
 
 /// Gives an error that speaks plain text, or nothing, the form of all others.

@@ -11,8 +11,8 @@ use axum::routing::{delete, get, post};
 use super::deps::Shared;
 use super::error::ApiError;
 use super::{
-    admin, approvals, auth, conversations, events, grants, guard, hooks, page, probes, receipts,
-    turns, ws,
+    admin, approvals, conversations, events, grants, guard, hooks, page, probes, receipts, turns,
+    ws,
 };
 
 /// Everything the gateway serves.
@@ -49,7 +49,6 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
     app.fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(shared.deps.settings.gateway.body_limit_bytes))
-        .layer(from_fn_with_state(Arc::clone(shared), auth::authenticate))
         .layer(from_fn_with_state(Arc::clone(shared), guard::outermost))
 }
 

@@ -121,7 +121,7 @@ impl Redactor {
     }
 
     /// Whether a text holds a configured secret.
-    fn holds_any(&self, text: &str) -> bool {
+    pub fn holds_any(&self, text: &str) -> bool {
         match &self.any {
             Some(any) => any.is_match(text),
             None => self.needles.iter().any(|needle| text.contains(needle)),

@@ -152,8 +152,12 @@ impl Rig {
         };
         let store = StoreClient::new(store_actor.address.clone());
         let provider = Arc::new(Scripted::default());
-        let args =
-            ProviderArgs { name: "main".into(), provider: provider.clone(), max_concurrency: 4 };
+        let args = ProviderArgs {
+            name: "main".into(),
+            provider: provider.clone(),
+            max_concurrency: 4,
+            requests_per_minute: None,
+        };
         let profile_actor =
             spawner.spawn::<ProviderActor>(SpawnSpec::new("provider"), args).await.unwrap();
         let runs: Arc<Mutex<Vec<String>>> = Arc::default();

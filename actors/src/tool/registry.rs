@@ -26,7 +26,8 @@ pub enum RegistryError {
 /// Tools by name, in the order of their names: what a model is shown is the same every time (T4).
 #[derive(Clone, Default)]
 pub struct Registry {
-    tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Shared by all copies, until one gets a tool of its own: a turn's registry is a copy of its agent's.
+    tools: Arc<BTreeMap<Arc<str>, Arc<dyn Tool>>>,
     schemas: Arc<Schemas>,
 }
 
@@ -49,10 +50,10 @@ impl Registry {
         if name.is_empty() || name.len() > MAX_NAME_CHARS || !name.chars().all(valid) {
             return Err(RegistryError::Name(name));
         }
-        if self.tools.contains_key(&name) {
+        if self.tools.contains_key(name.as_str()) {
             return Err(RegistryError::Duplicate(name));
         }
-        self.tools.insert(name, tool);
+        Arc::make_mut(&mut self.tools).insert(name.into(), tool);
         Ok(())
     }
 
@@ -91,9 +92,14 @@ impl Registry {
         &self.schemas
     }
 
+    /// Whether it has no tool.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
     /// All names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools.keys().map(String::as_str)
+        self.tools.keys().map(AsRef::as_ref)
     }
 }
 

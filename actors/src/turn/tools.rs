@@ -55,6 +55,10 @@ impl TurnTools {
 
     /// The next model step begins: takes the tools as they are now.
     pub fn advance(&self) {
+        // Built-in tools do not change while a turn runs.
+        if self.bundle.mcp.is_empty() && !self.step.lock().registry.is_empty() {
+            return;
+        }
         let step = Arc::new(self.assemble());
         *self.step.lock() = step;
     }

@@ -117,7 +117,7 @@ fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {
 
 fn check_providers(settings: &Settings, found: &mut Findings<'_>) {
     for (name, provider) in &settings.providers {
-        if provider.kind == ProviderKind::Openai && provider.model.trim().is_empty() {
+        if provider.kind != ProviderKind::Demo && provider.model.trim().is_empty() {
             found.add(&["providers", name, "model"], "is missing; set it to the model's name");
         }
         if let Some(url) = &provider.base_url

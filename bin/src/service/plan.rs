@@ -230,6 +230,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 provider: build_provider(name, profile, &redactor)
                     .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
+                requests_per_minute: profile.requests_per_minute,
             })
         })
         .collect::<Result<Vec<_>, String>>()?;

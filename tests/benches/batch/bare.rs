@@ -64,8 +64,21 @@ struct Collector;
 
 struct Collected {
     results: Vec<Option<ToolResult>>,
-    left: usize,
+    reports: usize,
+    exits: usize,
     done: Option<oneshot::Sender<Vec<Option<ToolResult>>>>,
+}
+
+impl Collected {
+    /// An exit may be seen before the report that went before it.
+    fn end_if_done(&mut self, myself: &ActorRef<Report>) {
+        let calls = self.results.len();
+        if (self.reports, self.exits) == (calls, calls) {
+            let results = std::mem::take(&mut self.results);
+            self.done.take().unwrap().send(results).unwrap();
+            myself.stop(None);
+        }
+    }
 }
 
 impl Actor for Collector {
@@ -83,11 +96,13 @@ impl Actor for Collector {
 
     async fn handle(
         &self,
-        _: ActorRef<Report>,
+        myself: ActorRef<Report>,
         Report { slot, result }: Report,
         state: &mut Collected,
     ) -> Result<(), ActorProcessingErr> {
         state.results[slot] = Some(result);
+        state.reports += 1;
+        state.end_if_done(&myself);
         Ok(())
     }
 
@@ -98,12 +113,8 @@ impl Actor for Collector {
         state: &mut Collected,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorTerminated(..) = event {
-            state.left -= 1;
-            if state.left == 0 {
-                let results = std::mem::take(&mut state.results);
-                state.done.take().unwrap().send(results).unwrap();
-                myself.stop(None);
-            }
+            state.exits += 1;
+            state.end_if_done(&myself);
         }
         Ok(())
     }
@@ -179,8 +190,8 @@ pub async fn run(calls: usize, journal: Option<&Journal>) -> Duration {
         journal.begin(turn, &ids);
     }
     let (done, results) = oneshot::channel();
-    let args = Collected { results: vec![], left: calls, done: Some(done) };
-    let args = Collected { results: (0..calls).map(|_| None).collect(), ..args };
+    let results_of = (0..calls).map(|_| None).collect();
+    let args = Collected { results: results_of, reports: 0, exits: 0, done: Some(done) };
     let (collector, handle) = Collector::spawn(None, Collector, args).await.unwrap();
     for slot in 0..calls {
         let args = CallArgs {

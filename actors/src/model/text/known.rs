@@ -1,5 +1,6 @@
 //! The tools a reply may call, found whatever the case of the name (V-F27).
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,22 +9,30 @@ use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// By name in lower case; several where names differ in case alone.
-    by_name: HashMap<String, Vec<Arc<ToolSpec>>>,
+    tools: Vec<Arc<ToolSpec>>,
+    /// By name in lower case; several where names differ in case alone. Made when it is first asked for: few
+    /// replies hold what looks like a call.
+    by_name: OnceCell<HashMap<String, Vec<Arc<ToolSpec>>>>,
 }
 
 impl Known {
     pub(super) fn new(tools: &[Arc<ToolSpec>]) -> Self {
-        let mut by_name: HashMap<String, Vec<Arc<ToolSpec>>> = HashMap::new();
-        for tool in tools {
-            by_name.entry(tool.name.to_ascii_lowercase()).or_default().push(Arc::clone(tool));
-        }
-        Self { by_name }
+        Self { tools: tools.to_vec(), by_name: OnceCell::new() }
+    }
+
+    fn by_name(&self) -> &HashMap<String, Vec<Arc<ToolSpec>>> {
+        self.by_name.get_or_init(|| {
+            let mut by_name: HashMap<String, Vec<Arc<ToolSpec>>> = HashMap::new();
+            for tool in &self.tools {
+                by_name.entry(tool.name.to_ascii_lowercase()).or_default().push(Arc::clone(tool));
+            }
+            by_name
+        })
     }
 
     /// The tool a name means: exactly it, else the only one that differs in case alone.
     pub(super) fn find(&self, name: &str) -> Option<&ToolSpec> {
-        let alike = self.by_name.get(&name.trim().to_ascii_lowercase())?;
+        let alike = self.by_name().get(&name.trim().to_ascii_lowercase())?;
         match alike.as_slice() {
             [only] => Some(only),
             several => several.iter().find(|tool| tool.name == name.trim()).map(Arc::as_ref),

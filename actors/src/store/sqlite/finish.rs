@@ -51,6 +51,15 @@ pub(super) fn end_calls(conn: &Connection, seq: i64, at: Timestamp) -> Result<()
 
 /// Withdraws what the turn still asks; each withdrawal stands in the audit.
 pub(super) fn withdraw(conn: &Connection, turn: TurnId, at: Timestamp) -> Result<()> {
+    // Few turns ask: a look is cheaper than an update that returns rows.
+    let asks: bool = conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM approvals WHERE turn_id = ?1 AND state = 'pending')",
+        )?
+        .query_row([turn.0.as_bytes()], |row| row.get(0))?;
+    if !asks {
+        return Ok(());
+    }
     let mut statement = conn.prepare_cached(
         "UPDATE approvals SET state = 'cancelled', decision = '{\"decision\":\"cancelled\"}', \
          decided_by = '{\"who\":\"runtime\",\"via\":\"runtime\"}', decided_at = ?2 \

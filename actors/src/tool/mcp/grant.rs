@@ -48,6 +48,11 @@ pub struct GrantedTool {
 }
 
 impl McpGrant {
+    /// Whether no server is granted.
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
     /// From its parts.
     pub fn new(servers: Vec<ServerGrant>, filter: Filter) -> Self {
         Self { servers, filter }

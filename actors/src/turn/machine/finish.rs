@@ -28,6 +28,8 @@ impl Machine {
             text: response.text.clone(),
             calls: Vec::new(),
             usage: response.usage,
+            // Without calls there is nothing that its provider insists on.
+            opaque: Vec::new(),
         });
         commit.entries.push(entry);
         self.append(&mut commit, ChatMessage::assistant(response.text.clone()), world);

@@ -36,6 +36,7 @@ impl Machine {
             let apology = ModelResponse {
                 text: text::MALFORMED_CALL_APOLOGY.to_owned(),
                 calls: Vec::new(),
+                opaque: Vec::new(),
                 finish: FinishReason::Stop,
                 usage: Usage::default(),
                 served_by: String::new(),

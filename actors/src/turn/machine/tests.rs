@@ -91,6 +91,7 @@ fn says(iteration: u32, text: &str, n: usize) -> Input {
         end: ModelEnd::Completed(ModelResponse {
             text: text.into(),
             calls: calls(n, iteration),
+            opaque: Vec::new(),
             finish,
             usage: Usage { input: 1, output: 1 },
             served_by: "main".into(),
@@ -722,6 +723,7 @@ fn content_from_outside_is_known_again_from_the_journal() {
                     text: String::new(),
                     calls: vec![call],
                     usage: Usage::default(),
+                    opaque: Vec::new(),
                 },
             ),
             entry(
