@@ -10,7 +10,7 @@
 use rookery_tests::model::result_texts;
 use rookery_tests::telegram::{FakeTelegram, Fault, TOKEN, group};
 use rookery_tests::wait::until;
-use rookery_tests::{Call, Config, Gate, Reply, World, program};
+use rookery_tests::{Call, Config, Gate, Reply, World, db, program};
 use serde_json::json;
 
 const ANN: i64 = 7;
@@ -114,6 +114,12 @@ async fn killed_between_poll_and_confirmation_it_answers_once_in_the_same_chat()
     fake.say(ANN, "question");
     let draft = fake.shown(ANN, "Half an").await;
     assert_eq!(fake.unconfirmed(), 1);
+    until("the draft is on record", || async {
+        let drafts = "SELECT count(*) FROM drafts";
+        let count: i64 = db::open(world.dir()).query_row(drafts, [], |row| row.get(0)).unwrap();
+        if count == 1 { Ok(()) } else { Err(format!("{count} drafts")) }
+    })
+    .await;
     world.service.kill_9().await;
     fake.hold_confirmations(false);
     world.service.restart().await;
