@@ -34,8 +34,8 @@ pub trait Store: Send + 'static {
     /// Gives exactly one answer a request, in order. If the transaction itself fails, every answer is that error.
     fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>>;
 
-    /// At start, holding the lock: bumps every epoch and gives back what a former life left sending
-    /// (sending → unknown).
+    /// At start, holding the lock: bumps every epoch. What a former life left sending stays so until its
+    /// channel's sender says what is to become of it ([`Write::ReleaseOutbox`]).
     fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError>;
 }
 

@@ -213,7 +213,10 @@ impl Supervised for Sender {
 
 fn release(ctx: &mut Ctx<Sender>, args: &SenderArgs) {
     let (store, channel, now) = (args.store.clone(), args.adapter.id().clone(), ctx.world().now());
-    ctx.task(async move { Some(SenderMsg::Released(store.release_outbox(channel, now).await)) });
+    let on_unknown = args.on_unknown;
+    ctx.task(async move {
+        Some(SenderMsg::Released(store.release_outbox(channel, now, on_unknown).await))
+    });
 }
 
 impl SenderState {

@@ -12,6 +12,7 @@ use rookery_messages::envelope::Inbound;
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
 };
+use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
     Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
     ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
@@ -237,13 +238,14 @@ impl StoreClient {
         answer!(self.write(Write::ClaimOutbox { channel, at, limit }).await?, Written::Outbox)
     }
 
-    /// Gives back what a former sender of the channel left sending.
+    /// Gives back what a former sender of the channel left sending, or puts it with the dead letters.
     pub async fn release_outbox(
         &self,
         channel: ChannelId,
         at: Timestamp,
+        on_unknown: OnUnknown,
     ) -> Result<(), StoreError> {
-        self.done(Write::ReleaseOutbox { channel, at }).await
+        self.done(Write::ReleaseOutbox { channel, at, on_unknown }).await
     }
 
     /// Writes how a send went.

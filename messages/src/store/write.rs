@@ -13,6 +13,7 @@ use crate::ids::{
     ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, OutboxId, TurnId,
 };
 use crate::journal::JournalEntry;
+use crate::settings::OnUnknown;
 use crate::tool::ProcessRecord;
 use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnState};
 
@@ -66,13 +67,15 @@ pub enum Write {
         /// At most so many.
         limit: u32,
     },
-    /// A channel's sender begins anew: what a former incarnation left sending becomes pending again,
-    /// possibly repeated.
+    /// A channel's sender begins anew. Nobody knows whether what a former one, or a former life, left sending
+    /// has arrived: it becomes pending again, possibly repeated, or a dead letter.
     ReleaseOutbox {
         /// The channel.
         channel: ChannelId,
         /// Now.
         at: Timestamp,
+        /// Which of the two.
+        on_unknown: OnUnknown,
     },
     /// How a send went.
     MarkOutbox {

@@ -242,8 +242,8 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         Write::ClaimOutbox { channel, at, limit } => {
             return Ok(Written::Outbox(outbox::claim(conn, channel, *at, *limit)?));
         }
-        Write::ReleaseOutbox { channel, at } => {
-            outbox::release(conn, Some(channel), *at)?;
+        Write::ReleaseOutbox { channel, at, on_unknown } => {
+            outbox::release(conn, channel, *at, *on_unknown)?;
         }
         Write::MarkOutbox { id, at, result } => outbox::mark(conn, *id, *at, result)?,
         Write::DeadLetter { id, retry, at, by } => {
@@ -267,20 +267,16 @@ impl Store for SqliteStore {
         })
     }
 
-    fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    fn begin_life(&mut self, _: Timestamp) -> Result<(), StoreError> {
         let begin = || -> Result<(), Fault> {
             run(&self.conn, "BEGIN IMMEDIATE")?;
             run(&self.conn, "UPDATE conversations SET lease_epoch = lease_epoch + 1")?;
-            let resent = outbox::release(&self.conn, None, at)?;
             run(
                 &self.conn,
                 "INSERT INTO meta (key, value) VALUES ('lives', 1) \
                  ON CONFLICT (key) DO UPDATE SET value = value + 1",
             )?;
             run(&self.conn, "COMMIT")?;
-            if resent > 0 {
-                tracing::warn!(rows = resent, "outbox rows of a former life may be sent twice");
-            }
             Ok(())
         };
         begin().map_err(|fault| {
