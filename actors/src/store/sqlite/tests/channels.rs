@@ -73,6 +73,8 @@ fn parts_that_were_sent_and_the_draft_are_known_to_the_next_try_and_end_with_the
     db.write(Write::Channel(ChannelWrite::Progress { id, sent: sent.clone() })).unwrap();
     let mut db = db.restart();
     assert_eq!(draft(&mut db, turn), Some(row));
+    let on_unknown = rookery_messages::settings::OnUnknown::Resend;
+    db.write(Write::ReleaseOutbox { channel: channel(), at: at(150), on_unknown }).unwrap();
     let again = db.claim_outbox(at(200)).remove(0);
     assert_eq!((again.progress, again.possibly_repeated), (sent, true));
     let result = SendResult::Sent { external_id: None };
