@@ -26,12 +26,14 @@ pub use loops::LoopDetection;
 pub use retention::RetentionSettings;
 mod mcp;
 mod memory;
+mod telegram;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
 
 pub use memory::{MemoryBackend, MemorySettings};
+pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
@@ -689,6 +691,8 @@ pub struct ChannelSettings {
     pub ws: OwnChannelSettings,
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
     pub webhook: BTreeMap<String, WebhookSettings>,
+    /// Telegram bots.
+    pub telegram: BTreeMap<String, TelegramSettings>,
 }
 
 impl ChannelSettings {
@@ -696,7 +700,8 @@ impl ChannelSettings {
     pub fn ids(&self) -> Vec<ChannelId> {
         let own = ["cli", "ws"].map(ChannelId::new);
         let aliases = self.webhook.keys().map(|alias| ChannelId::new(format!("webhook.{alias}")));
-        own.into_iter().chain(aliases).collect()
+        let bots = self.telegram.keys().map(|alias| ChannelId::new(format!("telegram.{alias}")));
+        own.into_iter().chain(aliases).chain(bots).collect()
     }
 }
 

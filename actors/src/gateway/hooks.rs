@@ -146,7 +146,7 @@ async fn answer(
     }
     body.insert("envelope".to_owned(), json!(envelope.id));
     body.insert("turn".to_owned(), json!(envelope.turn));
-    if outcome.rejected && !outcome.duplicate && wait.is_none() {
+    if outcome.rejected && wait.is_none() {
         return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", QUEUE_FULL)
             .retry_after(5)
             .detail("envelope", json!(envelope.id))

@@ -12,7 +12,7 @@ mod prepare;
 mod question;
 mod recall;
 pub mod recover;
-mod relay;
+pub(crate) mod relay;
 mod tools;
 pub mod window;
 

@@ -74,6 +74,9 @@ fn check_names(settings: &Settings, found: &mut Findings<'_>) {
     for alias in settings.channels.webhook.keys().filter(|alias| !plain(alias)) {
         found.add(&["channels", "webhook", alias], remedy);
     }
+    for alias in settings.channels.telegram.keys().filter(|alias| !plain(alias)) {
+        found.add(&["channels", "telegram", alias], remedy);
+    }
 }
 
 fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{AuditRow, CrashRow, DeadLetter, SpendKey, Spent, StoredMessage};
+use super::{
+    AuditRow, ChannelFound, ChannelRead, CrashRow, DeadLetter, SpendKey, Spent, StoredMessage,
+};
 use crate::approval::{Approval, Grant};
 use crate::chat::{ChatMessage, Usage};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, TurnId};
@@ -106,6 +108,8 @@ pub enum Read {
     },
     /// When the next outbox row of a channel is due.
     OutboxDue(ChannelId),
+    /// Something a channel keeps.
+    Channel(ChannelRead),
     /// Conversations, newest first.
     Conversations {
         /// At most so many.
@@ -250,6 +254,8 @@ pub enum Found {
     Audit(Vec<AuditRow>),
     /// A time.
     Due(Option<Timestamp>),
+    /// Something a channel keeps.
+    Channel(ChannelFound),
     /// Conversations.
     Conversations(Vec<ConversationRow>),
     /// Who paired.

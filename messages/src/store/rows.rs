@@ -66,6 +66,8 @@ pub struct OutboxRow {
     pub attempts: u32,
     /// An earlier try's outcome is unknown: this may be a copy.
     pub possibly_repeated: bool,
+    /// The platform's ids of the parts that were sent already.
+    pub progress: Vec<String>,
     /// When it was written.
     pub created_at: Timestamp,
 }

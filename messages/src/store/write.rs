@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{AuditRow, CrashRow, NewOutbox, OutboxRow, SpendKey, StoredMessage};
+use super::{AuditRow, ChannelWrite, CrashRow, NewOutbox, OutboxRow, SpendKey, StoredMessage};
 use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::Usage;
 use crate::delegation::NewChild;
@@ -14,6 +14,7 @@ use crate::ids::{
 };
 use crate::journal::JournalEntry;
 use crate::pairing::{Knocked, PairingWrite};
+use crate::settings::OnUnknown;
 use crate::tool::ProcessRecord;
 use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnState};
 
@@ -71,13 +72,15 @@ pub enum Write {
         /// At most so many.
         limit: u32,
     },
-    /// A channel's sender begins anew: what a former incarnation left sending becomes pending again,
-    /// possibly repeated.
+    /// A channel's sender begins anew. Nobody knows whether what a former one, or a former life, left sending
+    /// has arrived: it becomes pending again, possibly repeated, or a dead letter.
     ReleaseOutbox {
         /// The channel.
         channel: ChannelId,
         /// Now.
         at: Timestamp,
+        /// Which of the two.
+        on_unknown: OnUnknown,
     },
     /// How a send went.
     MarkOutbox {
@@ -99,6 +102,8 @@ pub enum Write {
         /// Who asks, for the audit.
         by: Decider,
     },
+    /// Something a channel keeps.
+    Channel(ChannelWrite),
     /// A tool started a process group.
     ProcessStarted(ProcessRecord),
     /// The group is gone.
@@ -391,6 +396,8 @@ pub enum Written {
         /// There is more to do now.
         more: bool,
     },
+    /// To [`ChannelWrite::Spool`]: whether the message is new.
+    Spooled(bool),
     /// To everything else.
     Done,
 }

@@ -12,7 +12,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
-use super::{approvals, children, claim, commands, grants, outbox, pairing, retention, spend};
+use super::{
+    approvals, channels, children, claim, commands, grants, outbox, pairing, retention, spend,
+};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -54,6 +56,7 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::Processes => Found::Processes(processes(conn)?),
         Read::Audit { since, limit } => Found::Audit(audit(conn, *since, *limit)?),
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
+        Read::Channel(read) => Found::Channel(channels::read(conn, read)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
         Read::Spent { at, keys } => Found::Spent(spend::read(conn, *at, keys)?),
         Read::Pairings => Found::Pairings(pairing::list(conn)?),

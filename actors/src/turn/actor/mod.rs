@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rookery_messages::address::Address;
 use rookery_messages::approval::{Approval, ApprovalMsg};
-use rookery_messages::channel::SenderMsg;
+use rookery_messages::channel::{LiveTurn, SenderMsg};
 use rookery_messages::delegation::TaskState;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
@@ -171,6 +171,7 @@ impl Supervised for TurnActor {
         voice.observe(|scope| Observation::TurnStarted { scope, attempt });
         let recall = Recollection::begin(ctx, &judge, &claim);
         ctx.note_to_self(TurnMsg::Begin);
+        show_on_channel(&judge, &claim);
         if judge.bundle.runtime.progress_timeout_secs > 0 {
             let limit = Duration::from_secs(judge.bundle.runtime.progress_timeout_secs);
             ctx.after(limit, TurnMsg::ProgressCheck);
@@ -334,6 +335,21 @@ impl Supervised for TurnActor {
             "cost_micros": state.machine.cost_micros(),
             "pending_approvals": state.approvals.keys().collect::<Vec<_>>(),
         })
+    }
+}
+
+/// The channel may show its people what the turn does. A full sender costs them that, not the answer.
+fn show_on_channel(judge: &Judge, claim: &TurnClaim) {
+    let shown = judge.channel.posts_replies && claim.record.parent.is_none();
+    if let Some(sender) = judge.channel.sender.as_ref().filter(|_| shown) {
+        let conversation_id = claim.record.conversation_id;
+        let live = LiveTurn {
+            turn: claim.record.id,
+            conversation_id,
+            address: claim.reply_address.clone(),
+            next_seq: judge.deps.hub.next_seq(conversation_id),
+        };
+        let _ = sender.try_send(SenderMsg::TurnBegan(Box::new(live)));
     }
 }
 

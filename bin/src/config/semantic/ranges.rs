@@ -90,4 +90,12 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("queue_limit"), channel.queue_limit.into(), 1..=1_000_000);
         range(&path("debounce_ms"), channel.debounce_ms, 0..=60_000);
     }
+    for (alias, bot) in &settings.channels.telegram {
+        let path = |key| ["channels", "telegram", alias.as_str(), key];
+        range(&path("queue_limit"), bot.queue_limit.into(), 1..=1_000_000);
+        range(&path("debounce_ms"), bot.debounce_ms, 0..=60_000);
+        range(&path("draft_interval_ms"), bot.draft_interval_ms, 100..=60_000);
+        range(&path("poll_timeout_secs"), bot.poll_timeout_secs, 1..=600);
+        range(&path("max_attachment_bytes"), bot.max_attachment_bytes, 1..=2_147_483_648);
+    }
 }

@@ -1,6 +1,7 @@
 //! The backend on real files.
 
 mod approvals;
+mod channels;
 mod children;
 mod commands;
 mod file;
