@@ -140,7 +140,7 @@ async fn killed_between_poll_and_confirmation_it_answers_once_in_the_same_chat()
     world.finish().await;
 }
 
-// A056, A016
+// A056
 #[tokio::test]
 async fn a_topic_of_a_group_is_a_conversation_of_its_own_and_answers_stay_in_it() {
     let fake = FakeTelegram::start().await;
