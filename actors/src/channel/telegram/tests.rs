@@ -64,8 +64,8 @@ fn sender_chat_thread_and_message_are_told_apart_in_every_kind_of_chat() {
     assert_eq!((topic.conversation.as_str(), topic.thread.as_deref()), ("-100123/5", Some("5")));
     assert_eq!((topic.sender.id.as_str(), topic.private, topic.reply_to), ("7", false, None));
 
-    let post = json!({ "message_id": 3, "chat": { "id": -100_9, "type": "channel", "title": "News" },
-        "sender_chat": { "id": -100_9, "type": "channel", "title": "News" }, "text": "post" });
+    let post = json!({ "message_id": 3, "chat": { "id": -1_009, "type": "channel", "title": "News" },
+        "sender_chat": { "id": -1_009, "type": "channel", "title": "News" }, "text": "post" });
     let post = message(json!({ "update_id": 2, "channel_post": post }));
     assert_eq!(post.sender, Sender { id: "-1009".into(), display: Some("News".into()) });
     assert_eq!(post.conversation, "-1009");
