@@ -101,7 +101,7 @@ fn fill_agents(settings: &mut Settings) {
     }
 }
 
-/// `cli` and `ws` always have an owner. An agent that lists no channels gets the webhooks nobody lists,
+/// `cli` and `ws` always have an owner. An agent that lists no channels gets the webhooks and bots nobody lists,
 /// if it is `home` or the first; whoever lists channels gets just those.
 fn fill_channels(settings: &mut Settings) {
     let owner = if settings.agents.contains_key(HOME) {
@@ -120,6 +120,7 @@ fn fill_channels(settings: &mut Settings) {
     let mut unowned: Vec<String> = vec!["cli".to_owned(), "ws".to_owned()];
     if takes_all {
         unowned.extend(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")));
+        unowned.extend(settings.channels.telegram.keys().map(|alias| format!("telegram.{alias}")));
     }
     unowned.retain(|channel| !listed(settings, channel));
     if let Some(agent) = settings.agents.get_mut(&owner) {

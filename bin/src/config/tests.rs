@@ -486,7 +486,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
                     | "mcp.servers" | "mcp_bundles" | "hooks" => "<name>",
                     _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
                     "risk_profiles.<name>.rate_limits" => "<name>",
-                    "channels.webhook" => "<alias>",
+                    "channels.webhook" | "channels.telegram" => "<alias>",
                     _ => name,
                 };
                 let key =
