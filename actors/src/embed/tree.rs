@@ -220,6 +220,7 @@ impl Children {
             approval_route: None,
             approval_inherits: false,
             receipts: Default::default(),
+            anchor: Arc::default(),
             memory: None,
         };
         let facts = ChannelFacts {

@@ -13,7 +13,6 @@ impl Turn {
         iteration: u32,
         tools: bool,
     ) -> Result<(), ActorError> {
-        let bundle = Arc::clone(&self.judge.bundle);
         if self.recall.is_awaited() {
             self.preparing = Some((iteration, tools));
             return Ok(());
