@@ -18,6 +18,7 @@ use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
 
 use super::network::NetworkRules;
 use super::paths::PathGate;
+use super::shell::places::starts_later_at;
 use super::taint::carries_out;
 use command::CommandVerdict;
 
@@ -153,6 +154,9 @@ impl Gate {
         };
         let reading = for_reading.as_ref().unwrap_or(&always);
         let writing = for_writing.as_ref().unwrap_or(&always);
+        if call.effects.writes.iter().any(|path| starts_later_at(writing, path)) {
+            *risk = Risk::High;
+        }
         for (gate, paths) in [(reading, &call.effects.reads), (writing, &call.effects.writes)] {
             for path in paths {
                 match gate.resolve(path) {

@@ -47,6 +47,7 @@ use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
 use crate::config::{Environment, secrets};
 
+use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
 use super::{hooks, memory};
 
@@ -102,6 +103,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         &channel_ids,
     );
     let links = toolbox::links(&settings, &cells);
+    let store_health = Arc::new(StoreHealth::default());
     let store = cells.store_client();
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
@@ -262,7 +264,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             observer,
             desk,
             world: world.clone(),
-            probes: probes(health(inspector, &links), metrics),
+            probes: probes(health(inspector, &links, &store_health), metrics),
             tokens,
             receipts,
             extra,
@@ -271,7 +273,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     };
     Ok(ServicePlan {
         cells,
-        store: opener(opened, world),
+        store: opener(opened, world, store_health),
         observer: observer_args,
         providers,
         mcp,
@@ -283,10 +285,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
 }
 
 /// The first incarnation takes the store that is open already; later ones open it again.
-fn opener(opened: Opened, world: World) -> OpenStore {
+fn opener(opened: Opened, world: World, health: Arc<StoreHealth>) -> OpenStore {
     let Opened { writer, readers: [first, second], options, path } = opened;
     let ready = Mutex::new(Some(OpenedStore {
-        writer: Box::new(writer),
+        writer: health.watch(Box::new(writer)),
         readers: vec![Box::new(first), Box::new(second)],
     }));
     Arc::new(move || {
@@ -297,7 +299,7 @@ fn opener(opened: Opened, world: World) -> OpenStore {
         writer.begin_life(world.now())?;
         Ok(OpenedStore {
             readers: vec![Box::new(open_reader(&path)?), Box::new(open_reader(&path)?)],
-            writer: Box::new(writer),
+            writer: health.watch(Box::new(writer)),
         })
     })
 }
@@ -537,7 +539,7 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     }
 }
 
-fn health(inspector: Inspector, links: &Links) -> Arc<Health> {
+fn health(inspector: Inspector, links: &Links, store: &Arc<StoreHealth>) -> Arc<Health> {
     let health = links.values().fold(Health::new(inspector), |health, link| {
         let (name, link) = (format!("mcp/{}", link.server()), Arc::clone(link));
         health.shown(name, Arc::new(move || link.trouble().map_or(Ok(()), Err)))
@@ -545,6 +547,7 @@ fn health(inspector: Inspector, links: &Links) -> Arc<Health> {
     Arc::new(
         health
             .actor("store", "root/store")
+            .check("store/disk", store.check())
             .actor("sessions", "root/service/sessions")
             .actor("gateway", "root/service/gateway")
             .group("channels", "root/service/channels", Needs::Any)
