@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rookery_messages::address::AddressCell;
 
-use crate::channel::{Intake, Sender};
+use crate::channel::{Intake, Receiver, Sender};
 use crate::gateway::Gateway;
 use crate::memory::MemoryActor;
 use crate::model::ProviderActor;
@@ -49,6 +49,8 @@ starters! {
     sender: Sender;
     /// Takes messages in on one channel.
     intake: Intake;
+    /// Listens to one channel's platform.
+    receiver: Receiver;
     /// The router, and below it the conversations.
     sessions: RouterActor;
     /// HTTP, WebSocket, admin.

@@ -44,7 +44,11 @@ fn provider(settings: &Settings, name: &str) -> String {
     let Some(provider) = settings.providers.get(name) else { return name.to_owned() };
     match provider.kind {
         ProviderKind::Demo => format!("provider {name} (built in, offline)"),
-        ProviderKind::Openai => {
+        ProviderKind::Openai
+        | ProviderKind::OpenaiResponses
+        | ProviderKind::Anthropic
+        | ProviderKind::Gemini
+        | ProviderKind::Ollama => {
             let base = provider.base_url.as_deref().map(redact_url);
             let place = base.map(|base| format!(" at {}", strict(&base))).unwrap_or_default();
             format!("provider {name}, model {}{place}", strict(&provider.model))

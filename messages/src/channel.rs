@@ -1,13 +1,19 @@
-//! Channels: what an adapter can do, and the messages of its intake and sender.
+//! Channels: the contract of an adapter, and the messages of a channel's actors.
+
+mod adapter;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::BoxFuture;
 use crate::address::Message;
-use crate::envelope::Inbound;
-use crate::ids::{ChannelId, OutboxId};
+use crate::envelope::{Inbound, ReplyAddress};
+use crate::ids::{ConversationId, OutboxId, TurnId};
 use crate::store::{AcceptOutcome, OutboxRow, SendResult, StoreError};
+
+pub use adapter::{
+    AttachmentRef, Button, Capabilities, ChannelAdapter, ChannelEvent, DownloadFault, Incoming,
+    Markup, Outgoing, Press, ReceiveFault, Received, SendAttempt, SendBudget, Streaming, Unit,
+};
 
 /// What happens to a message that arrives while the conversation's turn runs.
 #[derive(
@@ -24,41 +30,6 @@ pub enum QueuePolicy {
     Interrupt,
     /// It waits a little for others of its sender, and is answered together with them.
     Coalesce,
-}
-
-/// A platform's sending half. The outbox, order, retries and budgets are the sender actor's.
-pub trait ChannelAdapter: Send + Sync + 'static {
-    /// Which channel.
-    fn id(&self) -> &ChannelId;
-    /// Sends one message; says what is known of it. Bounded in time by the adapter.
-    fn send<'a>(&'a self, row: &'a OutboxRow) -> BoxFuture<'a, SendAttempt>;
-}
-
-/// How one try to send went.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SendAttempt {
-    /// The platform has it.
-    Sent {
-        /// The platform's id of the message.
-        external_id: Option<String>,
-    },
-    /// It surely did not arrive; another try may help.
-    Failed {
-        /// Why.
-        cause: String,
-        /// When the platform says to come back.
-        retry_after: Option<std::time::Duration>,
-    },
-    /// It may have arrived.
-    Unknown {
-        /// Why.
-        cause: String,
-    },
-    /// It can't arrive: the chat is gone, the bot is blocked, the request is refused.
-    Refused {
-        /// Why.
-        cause: String,
-    },
 }
 
 /// Why an intake did not take a message. Nothing was accepted, unless the store's answer got lost.
@@ -100,11 +71,26 @@ impl Message for IntakeMsg {
     }
 }
 
+/// A turn that runs, as its channel's sender sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveTurn {
+    /// The turn.
+    pub turn: TurnId,
+    /// Our id of its conversation.
+    pub conversation_id: ConversationId,
+    /// Where its answer goes.
+    pub address: ReplyAddress,
+    /// The seq of its conversation's next event when it began.
+    pub next_seq: u64,
+}
+
 /// What a channel's sender takes.
 #[derive(Debug)]
 pub enum SenderMsg {
     /// There may be rows to send.
     Due,
+    /// A turn begins whose answer goes by this channel: its people may see it being written.
+    TurnBegan(Box<LiveTurn>),
     /// Rows from the outbox.
     Claimed(Result<Vec<OutboxRow>, StoreError>),
     /// One row was tried.
@@ -136,6 +122,7 @@ impl Message for SenderMsg {
     fn kind(&self) -> &'static str {
         match self {
             Self::Due => "Due",
+            Self::TurnBegan(_) => "TurnBegan",
             Self::Claimed(_) => "Claimed",
             Self::Tried { .. } => "Tried",
             Self::Marked { .. } => "Marked",

@@ -127,6 +127,33 @@ impl Arguments {
     }
 }
 
+/// Where an answer came from: only the very same profile and model take its opaque blocks back (A043).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Origin {
+    /// The profile's name: another key of the same provider may not be able to read them.
+    pub profile: String,
+    /// The provider's kind.
+    pub kind: String,
+    /// The model, as configured.
+    pub model: String,
+}
+
+/// A part of an answer that means something to its provider alone: signed thinking, an encrypted
+/// reasoning item, a thought signature. It goes back unchanged, or not at all (A042).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OpaqueBlock {
+    /// Who gave it.
+    pub origin: Origin,
+    /// It came after so many bytes of the answer's text.
+    #[serde(default)]
+    pub after_text: usize,
+    /// It came after so many of the answer's calls.
+    #[serde(default)]
+    pub after_calls: usize,
+    /// What the provider sent.
+    pub block: Value,
+}
+
 /// One message of the conversation, as stored and as sent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -154,6 +181,9 @@ pub enum ChatMessage {
         /// The text is only a part: the stream was cut or stopped.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         interrupted: bool,
+        /// What its provider wants back with it, in order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        opaque: Vec<OpaqueBlock>,
     },
     /// A call's result.
     Tool {
@@ -179,7 +209,12 @@ impl ChatMessage {
 
     /// A model's text without calls.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant { text: text.into(), calls: Vec::new(), interrupted: false }
+        Self::Assistant {
+            text: text.into(),
+            calls: Vec::new(),
+            interrupted: false,
+            opaque: Vec::new(),
+        }
     }
 
     /// Who speaks.
@@ -216,6 +251,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Sent and received.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
     /// Adds another call's tokens.
     pub fn add(&mut self, other: Usage) {
         self.input = self.input.saturating_add(other.input);

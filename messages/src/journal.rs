@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
-use crate::chat::{ToolCall, Usage};
+use crate::chat::{OpaqueBlock, ToolCall, Usage};
 use crate::ids::{ApprovalId, CallId, TurnId};
 use crate::receipt::ReceiptRecord;
 use crate::tool::Effects;
@@ -44,6 +44,9 @@ pub enum JournalKind {
         calls: Vec<ToolCall>,
         /// Tokens.
         usage: Usage,
+        /// What its provider wants back with it: a resumed turn sends the same request (A042).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        opaque: Vec<OpaqueBlock>,
     },
     /// A call has its decision: it will run, or it has its end already.
     CallPrepared {

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::BoxFuture;
 use crate::address::Message;
-use crate::chat::{ChatMessage, ToolCall, Usage};
+use crate::chat::{ChatMessage, OpaqueBlock, ToolCall, Usage};
 use crate::exit::StopReason;
 use crate::tool::ToolSpec;
 
@@ -33,6 +33,8 @@ pub enum ModelDelta {
     Thinking(String),
     /// Tokens so far; the last one counts.
     Usage(Usage),
+    /// A block to be given back to the same profile with the next request, unread by anybody else.
+    Opaque(OpaqueBlock),
     /// The terminal event. Nothing follows.
     Ended {
         /// What the model asked for, complete.
@@ -184,6 +186,8 @@ pub struct ModelResponse {
     pub text: String,
     /// What it asked for, with our ids.
     pub calls: Vec<ToolCall>,
+    /// What its provider wants back with it.
+    pub opaque: Vec<OpaqueBlock>,
     /// Why it ended.
     pub finish: FinishReason,
     /// Tokens of this response.

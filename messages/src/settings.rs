@@ -2,9 +2,11 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+pub mod budget;
 mod delegation;
 mod hooks;
 mod loops;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,18 +17,23 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
+use crate::ids::ChannelId;
 
+pub use budget::{BudgetSettings, Price, SpendLimit};
 pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
+pub use retention::RetentionSettings;
 mod mcp;
 mod memory;
+mod telegram;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
 
 pub use memory::{MemoryBackend, MemorySettings};
+pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
 #[derive(Clone)]
@@ -91,6 +98,10 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// Approvals.
     pub approvals: ApprovalSettings,
+    /// How long what has ended is kept.
+    pub retention: RetentionSettings,
+    /// What all turns together may spend, a day (UTC). At a limit the next model call is refused.
+    pub budget: SpendLimit,
     /// What is remembered from one conversation to the next.
     pub memory: MemorySettings,
     /// Model providers, by profile name.
@@ -121,6 +132,8 @@ impl Default for Settings {
             shutdown: ShutdownSettings::default(),
             sessions: SessionSettings::default(),
             approvals: ApprovalSettings::default(),
+            retention: RetentionSettings::default(),
+            budget: SpendLimit::default(),
             memory: MemorySettings::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -274,6 +287,14 @@ impl Default for ApprovalSettings {
 pub enum ProviderKind {
     /// OpenAI-compatible chat completions.
     Openai,
+    /// OpenAI's Responses.
+    OpenaiResponses,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Google's Gemini.
+    Gemini,
+    /// Ollama's own chat.
+    Ollama,
     /// Built in, deterministic, offline.
     Demo,
 }
@@ -290,13 +311,52 @@ pub enum ToolMode {
     Text,
 }
 
+/// How much a model is asked to think before it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningEffort {
+    /// Not at all.
+    None,
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl ReasoningEffort {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Which ids of tool calls a provider takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallIdForm {
+    /// Up to 64 characters.
+    #[default]
+    Any,
+    /// Nine letters and digits, as Mistral has it.
+    Short,
+}
+
 /// A model provider profile.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
-    /// `openai` or `demo`.
+    /// `openai` (compatible chat completions), `openai_responses`, `anthropic`, `gemini`, `ollama` or
+    /// `demo`.
     pub kind: ProviderKind,
-    /// Where it is, up to and including `/v1`. Default: OpenAI's own.
+    /// Where it is, up to and including `/v1` (Gemini: `/v1beta`; Ollama: the host). Default: the
+    /// kind's own.
     #[serde(default)]
     pub base_url: Option<String>,
     /// Its key.
@@ -308,6 +368,16 @@ pub struct ProviderSettings {
     /// How the model asks for tools: `native` or `text`, for models without tool calls of their own.
     #[serde(default)]
     pub tool_mode: ToolMode,
+    /// How much the model is asked to think. Absent: nothing is said, the model's own default holds.
+    #[serde(default)]
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Most tokens of one answer. Absent: the provider's own limit; for Anthropic, which wants a number,
+    /// 16384 and what it may think.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+    /// Ids of tool calls in requests of kind `openai`: `any`, or `short` for Mistral's.
+    #[serde(default)]
+    pub call_ids: CallIdForm,
     /// Profiles to try when this one fails, in order.
     #[serde(default)]
     pub fallback: Vec<String>,
@@ -320,6 +390,34 @@ pub struct ProviderSettings {
     /// Tries of one call at this profile before the next in the chain.
     #[serde(default = "defaults::max_attempts")]
     pub max_attempts: u32,
+    /// What its tokens cost. Needed by a `max_cost`.
+    #[serde(default)]
+    pub price: Option<Price>,
+    /// Most calls begun in a minute. Absent: as many as come.
+    #[serde(default)]
+    pub requests_per_minute: Option<u32>,
+}
+
+impl ProviderSettings {
+    /// A profile of which only kind and model are known; the rest is what a file gets that leaves it out.
+    pub fn new(kind: ProviderKind, model: impl Into<String>) -> Self {
+        Self {
+            kind,
+            base_url: None,
+            api_key: None,
+            model: model.into(),
+            tool_mode: ToolMode::default(),
+            reasoning_effort: None,
+            max_output_tokens: None,
+            call_ids: CallIdForm::default(),
+            fallback: Vec::new(),
+            idle_timeout_secs: defaults::idle_timeout_secs(),
+            max_concurrency: defaults::max_concurrency(),
+            max_attempts: defaults::max_attempts(),
+            price: None,
+            requests_per_minute: None,
+        }
+    }
 }
 
 /// Defaults that serde needs as functions.
@@ -524,6 +622,11 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// A model call, its retries and fallbacks included, that takes so many seconds is ended, however lively its
+    /// stream; 0 is never.
+    pub step_timeout_secs: u64,
+    /// What turns may spend.
+    pub budget: BudgetSettings,
     /// How far turns may hand work on to children.
     pub delegation: DelegationSettings,
     /// When a turn that gets nowhere is told so, held up and ended.
@@ -543,6 +646,8 @@ impl Default for RuntimeProfile {
             strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            step_timeout_secs: 0,
+            budget: BudgetSettings::default(),
             delegation: DelegationSettings::default(),
             loop_detection: LoopDetection::default(),
         }
@@ -586,6 +691,18 @@ pub struct ChannelSettings {
     pub ws: OwnChannelSettings,
     /// Webhooks: `POST /v1/channels/webhook/<alias>`.
     pub webhook: BTreeMap<String, WebhookSettings>,
+    /// Telegram bots.
+    pub telegram: BTreeMap<String, TelegramSettings>,
+}
+
+impl ChannelSettings {
+    /// All that there are, by their ids.
+    pub fn ids(&self) -> Vec<ChannelId> {
+        let own = ["cli", "ws"].map(ChannelId::new);
+        let aliases = self.webhook.keys().map(|alias| ChannelId::new(format!("webhook.{alias}")));
+        let bots = self.telegram.keys().map(|alias| ChannelId::new(format!("telegram.{alias}")));
+        own.into_iter().chain(aliases).chain(bots).collect()
+    }
 }
 
 /// What is done with a send whose outcome is unknown.
@@ -609,6 +726,9 @@ pub struct WebhookSettings {
     /// Senders that may use it; `*` is everybody.
     #[serde(default = "defaults::allow_all")]
     pub allowed_users: Vec<String>,
+    /// Others may come in by a one-time code (`rookery pair new`).
+    #[serde(default)]
+    pub pairing: bool,
     /// Senders that may decide approvals. Default: the turn's sender.
     #[serde(default)]
     pub approvers: Option<Vec<String>>,
@@ -635,6 +755,7 @@ impl Default for WebhookSettings {
         Self {
             secret: None,
             allowed_users: defaults::allow_all(),
+            pairing: false,
             approvers: None,
             reply_url: None,
             queue: QueuePolicy::Queue,

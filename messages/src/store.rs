@@ -3,6 +3,7 @@
 //! One writer applies batches of [`Write`]s, each batch one transaction with a savepoint per request,
 //! so that one refusal doesn't fail the rest. Readers answer [`Read`]s beside it.
 
+mod channel;
 mod error;
 mod read;
 mod rows;
@@ -16,14 +17,17 @@ use tokio::sync::oneshot;
 
 use crate::address::Message;
 
+pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
 pub use error::StoreError;
 pub use read::{CallTrail, ConversationRow, Desk, Found, Ledger, Read};
 pub use rows::{
-    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, StoredMessage,
+    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, SpendKey, SpendScope,
+    Spent, StoredMessage,
 };
 pub use write::{
     Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, CommandAct, CommitAck,
-    DecideApproval, DecideOutcome, NewCommand, NewGrant, SendResult, TurnCommit, Write, Written,
+    DecideApproval, DecideOutcome, NewCommand, NewGrant, Prune, SendResult, TurnCommit, Write,
+    Written,
 };
 
 /// The writing half of a backend: used by one thread.
@@ -32,8 +36,8 @@ pub trait Store: Send + 'static {
     /// Gives exactly one answer a request, in order. If the transaction itself fails, every answer is that error.
     fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>>;
 
-    /// At start, holding the lock: bumps every epoch and gives back what a former life left sending
-    /// (sending → unknown).
+    /// At start, holding the lock: bumps every epoch. What a former life left sending stays so until its
+    /// channel's sender says what is to become of it ([`Write::ReleaseOutbox`]).
     fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError>;
 }
 

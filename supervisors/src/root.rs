@@ -10,7 +10,7 @@
 //! | `…/providers/<profile>` | places, cooldown of one profile | parks |
 //! | `…/toolbox/mcp/<server>` | one MCP connection | parks |
 //! | `…/memory` | what is remembered; none if it is switched off | parks |
-//! | `…/channels/<id>/{sender,intake}` | one channel | parks |
+//! | `…/channels/<id>/{sender,intake,receiver}` | one channel | parks |
 //! | `…/sessions` | the router, and below it the conversations | parks |
 //! | `…/gateway` | HTTP, WebSocket, admin | parks |
 
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_actors::channel::{IntakeArgs, SenderArgs};
+use rookery_actors::channel::{IntakeArgs, ReceiverArgs, SenderArgs};
 use rookery_actors::gateway::{GatewayArgs, GatewayMsg, MAILBOX};
 use rookery_actors::memory::MemoryArgs;
 use rookery_actors::model::ProviderArgs;
@@ -96,7 +96,7 @@ impl Cells {
     }
 }
 
-/// One channel's two actors.
+/// One channel's actors.
 #[derive(Clone)]
 pub struct ChannelPlan {
     /// The channel.
@@ -105,6 +105,8 @@ pub struct ChannelPlan {
     pub intake: IntakeArgs,
     /// Sends replies out.
     pub sender: SenderArgs,
+    /// Listens to the platform, where messages don't come by the gateway.
+    pub receiver: Option<ReceiverArgs>,
 }
 
 /// Everything the tree is built from.
@@ -247,14 +249,27 @@ fn one_channel(spec: SupervisorSpec, cells: &Cells, channel: &ChannelPlan) -> Su
         return spec;
     };
     let (sender, intake) = (channel.sender.clone(), channel.intake.clone());
-    spec.child(
-        patient(5),
-        starters::sender(place("sender", 256), sender_cell, Box::new(move || sender.clone())),
-    )
-    .child(
-        patient(2),
-        starters::intake(place("intake", 1_024), intake_cell, Box::new(move || intake.clone())),
-    )
+    let spec = spec
+        .child(
+            patient(5),
+            starters::sender(place("sender", 256), sender_cell, Box::new(move || sender.clone())),
+        )
+        .child(
+            patient(2),
+            starters::intake(place("intake", 1_024), intake_cell, Box::new(move || intake.clone())),
+        );
+    match channel.receiver.clone() {
+        // Nobody but itself sends to it: its address need not outlive it.
+        Some(receiver) => spec.child(
+            patient(2),
+            starters::receiver(
+                place("receiver", 64),
+                &AddressCell::new(),
+                Box::new(move || receiver.clone()),
+            ),
+        ),
+        None => spec,
+    }
 }
 
 /// Where a child stands, and how many messages may wait for it.

@@ -64,6 +64,11 @@ impl Aimock {
 
     /// Its address up to and including `/v1`.
     pub fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}/v1", self.port)
+        format!("{}/v1", self.root_url())
+    }
+
+    /// Its address without a path.
+    pub fn root_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 }

@@ -68,6 +68,16 @@ impl Receiver {
         format!("http://{}/reply", self.address)
     }
 
+    /// The next post that has no answer yet gets this one.
+    pub fn answer_next(&self, status: u16) {
+        self.shared.answers.lock().push_back(status);
+    }
+
+    /// The posts so far.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.shared.deliveries.lock().clone()
+    }
+
     /// Waits for so many posts in all; gives them.
     pub async fn got(&self, count: usize) -> Vec<Delivery> {
         let mut counted = self.shared.count.subscribe();

@@ -1,5 +1,6 @@
 //! The program in its own process and folder.
 
+use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -30,7 +31,7 @@ pub struct ServiceProcess {
     env: Env,
     child: Child,
     pid: u32,
-    output: Arc<Mutex<Vec<String>>>,
+    output: Arc<Mutex<VecDeque<String>>>,
 }
 
 /// How a service ended.
@@ -85,7 +86,7 @@ impl ServiceProcess {
         let mut command = clean_command(program, dir);
         command.args(["run", "--config"]).arg(dir.join("rookery.toml")).envs(env.iter().cloned());
         let mut child = command.spawn().unwrap();
-        let output = Arc::new(Mutex::new(Vec::new()));
+        let output = Arc::default();
         keep_lines(child.stdout.take().unwrap(), &output);
         keep_lines(child.stderr.take().unwrap(), &output);
         let pid = child.id().unwrap();
@@ -129,9 +130,12 @@ impl ServiceProcess {
     pub fn respawn(&mut self) {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_some(), "restart before the end");
-        let earlier = self.output.lock().clone();
+        let earlier = std::mem::take(&mut *self.output.lock());
         *self = Self::spawn_with(&self.program, &self.dir, self.port, self.env.clone());
-        self.output.lock().splice(0..0, earlier);
+        let mut output = self.output.lock();
+        for line in earlier.into_iter().rev() {
+            output.push_front(line);
+        }
     }
 
     /// `kill -9`, and the wait for the end.
@@ -184,26 +188,30 @@ impl ServiceProcess {
 
     /// All it wrote, over restarts too.
     pub fn log(&self) -> String {
-        self.output.lock().join("\n")
+        self.output.lock().make_contiguous().join("\n")
     }
 
     /// The newest lines it wrote.
     pub fn log_tail(&self, lines: usize) -> String {
-        let output = self.output.lock();
+        let mut output = self.output.lock();
+        let output = output.make_contiguous();
         output[output.len().saturating_sub(lines)..].join("\n")
     }
 }
 
-fn keep_lines(source: impl AsyncRead + Unpin + Send + 'static, output: &Arc<Mutex<Vec<String>>>) {
+fn keep_lines(
+    source: impl AsyncRead + Unpin + Send + 'static,
+    output: &Arc<Mutex<VecDeque<String>>>,
+) {
     let output = Arc::clone(output);
     tokio::spawn(async move {
         let mut lines = BufReader::new(source).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let mut output = output.lock();
             if output.len() == LINES {
-                output.remove(0);
+                output.pop_front();
             }
-            output.push(line);
+            output.push_back(line);
         }
     });
 }

@@ -2,9 +2,8 @@
 //! `reply_url`.
 
 use rookery_messages::BoxFuture;
-use rookery_messages::channel::{ChannelAdapter, SendAttempt};
+use rookery_messages::channel::{ChannelAdapter, Outgoing, SendAttempt};
 use rookery_messages::ids::ChannelId;
-use rookery_messages::store::OutboxRow;
 
 /// Nothing has to be carried anywhere: the reply stands in the turn's record and in its events.
 pub struct PullAdapter {
@@ -23,7 +22,7 @@ impl ChannelAdapter for PullAdapter {
         &self.id
     }
 
-    fn send<'a>(&'a self, _: &'a OutboxRow) -> BoxFuture<'a, SendAttempt> {
+    fn send<'a>(&'a self, _: &'a Outgoing<'a>) -> BoxFuture<'a, SendAttempt> {
         Box::pin(async { SendAttempt::Sent { external_id: None } })
     }
 }

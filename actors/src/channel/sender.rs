@@ -6,6 +6,9 @@
 //! conversation's messages keep their order while others go in parallel. Looks for rows when told that
 //! some are due, when the next one becomes due, and now and then by itself. At shutdown it delivers
 //! what is due before it ends; otherwise it finishes what is in hand.
+//!
+//! For a platform that can show a turn while it runs, each such turn has a draft below it, which sends
+//! within the same budgets and gives way to the answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,16 +16,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
-use rookery_messages::channel::{ChannelAdapter, SendAttempt, SenderMsg};
+use rookery_messages::channel::{
+    Capabilities, ChannelAdapter, LiveTurn, SendAttempt, SenderMsg, Streaming,
+};
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::OnUnknown;
-use rookery_messages::store::{OutboxRow, SendResult, StoreError};
+use rookery_messages::store::{OutboxPayload, OutboxRow, SendResult, StoreError};
 use rookery_messages::time::World;
 use serde_json::{Value, json};
 
-use crate::observe::ObserverHandle;
-use crate::runtime::{Ctx, Supervised, TaskKey};
+use super::deliver::Delivery;
+use super::draft::{DraftActor, DraftArgs, Prompts};
+use crate::observe::{EventHub, ObserverHandle};
+use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
 use crate::store::StoreClient;
 
 /// Sends at once, over all conversations.
@@ -43,6 +50,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const STORE_DELAY: Duration = Duration::from_secs(1);
 /// An adapter that does not bound itself is given up.
 const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// What stands before the turn's id in a draft's path.
+const DRAFT: &str = "draft/";
+/// Most turns shown at once while they run; the others are answered all the same.
+const MAX_DRAFTS: usize = 1_024;
 
 /// What a sender is built from.
 #[derive(Clone)]
@@ -53,6 +64,10 @@ pub struct SenderArgs {
     pub on_unknown: OnUnknown,
     /// The store.
     pub store: StoreClient,
+    /// The event streams, for drafts.
+    pub hub: Arc<EventHub>,
+    /// Where a reply to a prompt finds it.
+    pub prompts: Arc<Prompts>,
     /// Who is told.
     pub observer: ObserverHandle,
 }
@@ -63,6 +78,7 @@ pub struct Sender;
 /// What it knows.
 pub struct SenderState {
     args: SenderArgs,
+    delivery: Delivery,
     /// What a former life left sending is given back.
     released: bool,
     claiming: bool,
@@ -85,8 +101,16 @@ impl Supervised for Sender {
 
     fn start(ctx: &mut Ctx<Self>, args: SenderArgs) -> Result<SenderState, ActorError> {
         release(ctx, &args);
+        let delivery = Delivery {
+            adapter: Arc::clone(&args.adapter),
+            capabilities: Arc::new(args.adapter.capabilities()),
+            budgets: Arc::default(),
+            drafts: Arc::default(),
+            store: args.store.clone(),
+        };
         Ok(SenderState {
             args,
+            delivery,
             released: false,
             claiming: false,
             again: false,
@@ -111,6 +135,7 @@ impl Supervised for Sender {
             }
             SenderMsg::Released(Err(error)) => state.store_failed(ctx, &error),
             SenderMsg::Due => state.claim(ctx),
+            SenderMsg::TurnBegan(live) => state.show(ctx, *live).await,
             SenderMsg::Timer { timer } if timer == state.timer => {
                 if state.released {
                     state.claim(ctx);
@@ -140,6 +165,21 @@ impl Supervised for Sender {
         Ok(())
     }
 
+    async fn child_exited(
+        ctx: &mut Ctx<Self>,
+        state: &mut SenderState,
+        exit: ChildExit,
+    ) -> Result<(), ActorError> {
+        // What it showed stands in the store for the answer, unless another attempt goes on with it.
+        let turn = exit.segment.strip_prefix(DRAFT).and_then(|turn| turn.parse().ok());
+        if let Some(turn) = turn
+            && !ctx.children().any(|child| child.segment == exit.segment)
+        {
+            state.delivery.drafts.forget(turn);
+        }
+        Ok(())
+    }
+
     async fn resumed(ctx: &mut Ctx<Self>, state: &mut SenderState) -> Result<(), ActorError> {
         state.claim(ctx);
         Ok(())
@@ -163,6 +203,7 @@ impl Supervised for Sender {
         json!({
             "channel": state.args.adapter.id(),
             "in_hand": state.in_hand,
+            "drafts": state.delivery.drafts.len(),
             "sent": state.sent,
             "retried": state.retried,
             "dead": state.dead,
@@ -172,7 +213,10 @@ impl Supervised for Sender {
 
 fn release(ctx: &mut Ctx<Sender>, args: &SenderArgs) {
     let (store, channel, now) = (args.store.clone(), args.adapter.id().clone(), ctx.world().now());
-    ctx.task(async move { Some(SenderMsg::Released(store.release_outbox(channel, now).await)) });
+    let on_unknown = args.on_unknown;
+    ctx.task(async move {
+        Some(SenderMsg::Released(store.release_outbox(channel, now, on_unknown).await))
+    });
 }
 
 impl SenderState {
@@ -211,13 +255,47 @@ impl SenderState {
         }
         for row in rows {
             self.in_hand += 1;
-            let adapter = Arc::clone(&self.args.adapter);
+            let delivery = self.delivery.clone();
             ctx.task(async move {
-                let attempt = attempt(&*adapter, &row).await;
+                let attempt = attempt(&delivery, &row).await;
                 Some(SenderMsg::Tried { row: Box::new(row), attempt })
             });
         }
         self.claim(ctx);
+    }
+
+    /// A turn begins: its people may see it being written.
+    async fn show(&mut self, ctx: &mut Ctx<Sender>, live: LiveTurn) {
+        let Capabilities { streaming, typing, buttons, .. } = &*self.delivery.capabilities;
+        let shows = *streaming != Streaming::None || typing.is_some() || *buttons;
+        if !shows || ctx.stopping().is_some() || ctx.is_paused() {
+            return;
+        }
+        let turn = live.turn;
+        // Another attempt begins anew; the message that people see stays the same.
+        let segment = format!("{DRAFT}{turn}");
+        let former = ctx.children().find(|child| child.segment == segment).map(|child| child.id);
+        if let Some(former) = former {
+            ctx.stop_child(former, StopReason::Replaced);
+        }
+        if ctx.children().count() >= MAX_DRAFTS {
+            tracing::debug!(%turn, "too many turns are shown while they run; this one isn't");
+            return;
+        }
+        let args = DraftArgs {
+            live,
+            adapter: Arc::clone(&self.delivery.adapter),
+            capabilities: Arc::clone(&self.delivery.capabilities),
+            budgets: Arc::clone(&self.delivery.budgets),
+            prompts: Arc::clone(&self.args.prompts),
+            slot: self.delivery.drafts.open(turn),
+            hub: Arc::clone(&self.args.hub),
+            store: self.args.store.clone(),
+        };
+        let spec = SpawnSpec::new(segment).mailbox(4);
+        if let Err(error) = ctx.spawn::<DraftActor>(spec, args).await {
+            tracing::warn!(%turn, %error, "a turn is not shown while it runs");
+        }
     }
 
     fn ask_next_due(&mut self, ctx: &mut Ctx<Sender>) {
@@ -230,6 +308,13 @@ impl SenderState {
 
     fn tried(&mut self, ctx: &mut Ctx<Sender>, row: &OutboxRow, attempt: SendAttempt) {
         let result = judge(row, attempt, self.args.on_unknown, ctx.world());
+        let again = matches!(
+            result,
+            SendResult::Retry { .. } | SendResult::Unknown { resend_at: Some(_), .. }
+        );
+        if let (false, OutboxPayload::Reply { turn, .. }) = (again, &row.message.payload) {
+            self.delivery.drafts.forget(*turn);
+        }
         let (store, id, world) = (self.args.store.clone(), row.message.id, ctx.world().clone());
         ctx.task(async move {
             // The row is ours until its result is written: nobody else may try it meanwhile.
@@ -302,12 +387,12 @@ impl SenderState {
 }
 
 /// One try. Whatever the adapter does, there is an answer.
-async fn attempt(adapter: &dyn ChannelAdapter, row: &OutboxRow) -> SendAttempt {
+async fn attempt(delivery: &Delivery, row: &OutboxRow) -> SendAttempt {
     if row.attempts >= MAX_ATTEMPTS {
         // Tries whose result nobody lived to write count too.
         return SendAttempt::Refused { cause: format!("given up after {} tries", row.attempts) };
     }
-    let send = AssertUnwindSafe(async { adapter.send(row).await }).catch_unwind();
+    let send = AssertUnwindSafe(async { delivery.row(row).await }).catch_unwind();
     match tokio::time::timeout(SEND_LIMIT, send).await {
         Ok(Ok(attempt)) => attempt,
         Ok(Err(_panic)) => SendAttempt::Unknown { cause: "the channel's adapter crashed".into() },

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use parking_lot::Mutex;
 use rookery_messages::address::{Address, Reserved, SendError};
-use rookery_messages::chat::{Arguments, ToolCall, Usage};
+use rookery_messages::chat::{Arguments, OpaqueBlock, ToolCall, Usage};
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::CallId;
@@ -23,10 +23,11 @@ use rookery_messages::model::{
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::ToolMode;
 use rookery_messages::time::{World, rfc3339_millis};
+use rookery_messages::tool::head;
 use rookery_messages::turn::TurnMsg;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::text::{Released, ReplyReader, as_text};
 use crate::observe::TurnVoice;
@@ -37,11 +38,14 @@ use crate::runtime::{Ctx, Supervised};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause of our own making.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The longest a call waits for a cooling profile when there is no other.
+/// The longest a call waits for a cooling profile, all in all, when there is no other.
 const LONGEST_COOLDOWN_WAIT: Duration = Duration::from_secs(300);
 /// How long a call waits for a profile's actor that is being restarted, and between its looks.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
 const RESTART_STEP: Duration = Duration::from_millis(50);
+/// Most failed profiles that an error or a notice names, and the most bytes of them.
+const MAX_LISTED: usize = 8;
+const MAX_LISTED_BYTES: usize = 2_048;
 /// People are told about a wait longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
@@ -193,15 +197,36 @@ impl Call {
             ModelErrorClass::InvalidRequest,
             "no provider profile is configured for this agent; set agents.<name>.provider",
         );
+        let mut failed: Vec<(&str, ModelErrorClass)> = Vec::new();
         for (index, profile) in self.chain.iter().enumerate() {
             let is_last = index + 1 == self.chain.len();
             match self.try_profile(profile, is_last).await {
-                Ok(end) => return Ok(end),
+                Ok(end) => {
+                    self.tell_who_served(&end, &failed);
+                    return Ok(end);
+                }
                 Err(Failed { error, final_: true }) => return Err(error),
-                Err(Failed { error, final_: false }) => last = error,
+                Err(Failed { error, final_: false }) => {
+                    tracing::warn!(profile = profile.name, %error, "a provider could not answer");
+                    failed.push((profile.name.as_str(), error.class));
+                    last = error;
+                }
             }
         }
+        if failed.len() > 1 {
+            last.message = nobody_answered(&failed);
+        }
         Err(last)
+    }
+
+    /// V-L11: that another profile gave the answer is said once, with the final one.
+    fn tell_who_served(&self, end: &ModelEnd, failed: &[(&str, ModelErrorClass)]) {
+        if let (ModelEnd::Completed(response), false) = (end, failed.is_empty())
+            && response.calls.is_empty()
+        {
+            let text = format!("answered by provider {} ({})", response.served_by, listed(failed));
+            self.voice.tell(TurnEventKind::Notice { text });
+        }
     }
 
     /// V-D24: with strict parsing a profile in text mode gets no tools, so that what an agent can do would
@@ -232,6 +257,7 @@ impl Call {
     async fn try_profile(&self, profile: &ProfileRef, is_last: bool) -> Result<ModelEnd, Failed> {
         let mut pause = FIRST_PAUSE;
         let mut attempt = 0;
+        let mut waited = Duration::ZERO;
         loop {
             attempt += 1;
             let slot = match self.admission(profile).await {
@@ -247,7 +273,9 @@ impl Call {
                         retry_after: Some(wait),
                     };
                     // A cooling profile is skipped if there is another (A044).
-                    if !is_last || wait > LONGEST_COOLDOWN_WAIT {
+                    waited += wait;
+                    // Others may make it longer again and again: the sum is bounded (A050).
+                    if !is_last || waited > LONGEST_COOLDOWN_WAIT {
                         return Err(Failed { error, final_: false });
                     }
                     self.wait(profile, wait).await;
@@ -302,7 +330,7 @@ impl Call {
             let (reply, answer) = oneshot::channel();
             match profile.address.send(ProviderMsg::Acquire { reply }).await {
                 Ok(()) => {
-                    if let Ok(admission) = answer.await {
+                    if let Ok(admission) = self.told_while(profile, answer).await {
                         return Ok(admission);
                     }
                 }
@@ -316,6 +344,21 @@ impl Call {
             }
             sleep(RESTART_STEP).await;
         }
+    }
+
+    /// An answer that takes long is waited for, and people hear of it.
+    async fn told_while<T>(
+        &self,
+        profile: &ProfileRef,
+        mut answer: oneshot::Receiver<T>,
+    ) -> Result<T, oneshot::error::RecvError> {
+        if let Ok(answer) = timeout(TELL_AFTER, &mut answer).await {
+            return answer;
+        }
+        self.voice.tell(TurnEventKind::Notice {
+            text: format!("waiting for a free place at provider {}", profile.name),
+        });
+        answer.await
     }
 
     async fn attempt(&self, profile: &ProfileRef, slot: Slot) -> Result<ModelEnd, Failed> {
@@ -362,14 +405,28 @@ impl Call {
             said: ScrubStream::new(Arc::clone(&self.redactor)),
             thought: ScrubStream::new(Arc::clone(&self.redactor)),
         };
+        let mut opaque = Vec::new();
         while let Some(delta) = stream.next().await {
-            match delta? {
+            let delta = match delta {
+                // The provider itself could not read what its model asked for: the same as a textual
+                // call that can't be read (V-F16).
+                Err(error) if error.class == ModelErrorClass::MalformedCall => {
+                    let why = self.redactor.scrub(&error.message);
+                    let rest = (shown.thought.finish(), shown.said.finish());
+                    self.tell(rest.0, rest.1, &mut shown.text);
+                    let partial = self.shown.lock().clone();
+                    return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
+                }
+                delta => delta?,
+            };
+            match delta {
                 ModelDelta::Text(part) => self.show(reader.push(&part), &mut shown),
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(thinking) => {
                     self.show(Released { thinking, ..Released::default() }, &mut shown);
                 }
                 ModelDelta::Usage(reported) => *usage = reported,
+                ModelDelta::Opaque(block) => opaque.push(block),
                 ModelDelta::Ended { mut calls, mut finish } => {
                     let end = reader.finish();
                     self.show(Released { text: end.text, thinking: end.thinking }, &mut shown);
@@ -385,7 +442,7 @@ impl Call {
                         text.truncate(text.trim_end().len());
                     }
                     take_textual(&mut calls, end.calls, &mut finish);
-                    let response = self.complete(profile, text, calls, finish, *usage)?;
+                    let response = self.complete(profile, text, (calls, opaque), finish, *usage)?;
                     return Ok(ModelEnd::Completed(response));
                 }
             }
@@ -436,7 +493,7 @@ impl Call {
         &self,
         profile: &ProfileRef,
         text: String,
-        calls: Vec<RawCall>,
+        (calls, mut opaque): (Vec<RawCall>, Vec<OpaqueBlock>),
         finish: FinishReason,
         usage: Usage,
     ) -> Result<ModelResponse, ModelError> {
@@ -458,7 +515,29 @@ impl Call {
             })
             .collect();
         let text = self.redactor.scrub(&text);
-        Ok(ModelResponse { text, calls, finish, usage, served_by: profile.name.clone() })
+        // I12: a block in which the model repeats a secret can't be altered, so it is not kept.
+        opaque.retain(|block| {
+            let said = block.block.to_string();
+            self.redactor.scrub(&said) == said
+        });
+        Ok(ModelResponse { text, calls, opaque, finish, usage, served_by: profile.name.clone() })
+    }
+}
+
+/// V-L9: what each profile said stands in the log; a person reads which failed, and how.
+fn nobody_answered(failed: &[(&str, ModelErrorClass)]) -> String {
+    let said =
+        format!("no provider could answer ({}); see the log for what they said", listed(failed));
+    head(&said, MAX_LISTED_BYTES).to_owned()
+}
+
+fn listed(failed: &[(&str, ModelErrorClass)]) -> String {
+    let shown =
+        failed.iter().take(MAX_LISTED).map(|(name, class)| format!("{name}: {}", class.code()));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match failed.len().checked_sub(MAX_LISTED) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown}, and {more} more"),
     }
 }
 

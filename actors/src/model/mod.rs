@@ -2,14 +2,31 @@
 //! check of what is sent to them.
 
 mod actor;
+mod anthropic;
 pub mod demo;
 pub mod error;
 pub mod factory;
-pub mod openai;
+mod gemini;
+mod health;
+mod http;
+mod offer;
+mod ollama;
+mod openai;
 mod provider_actor;
+mod responses;
+mod schema;
 pub mod sse;
+mod stream;
 pub mod text;
+mod wire;
 pub mod wire_check;
+
+#[cfg(test)]
+mod history_tests;
+#[cfg(test)]
+mod recorded_tests;
+#[cfg(test)]
+mod testing;
 
 pub use actor::{ModelActor, ModelArgs, ModelCall, ProfileRef};
 pub use provider_actor::{ProviderActor, ProviderArgs};

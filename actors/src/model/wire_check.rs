@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rookery_messages::chat::{ChatMessage, ToolCall, UserKind};
+use rookery_messages::chat::{ChatMessage, OpaqueBlock, ToolCall, UserKind};
 use rookery_messages::check_invariant;
 use rookery_messages::ids::CallId;
 use rookery_messages::tool::text;
@@ -148,7 +148,13 @@ pub fn repair(messages: Vec<ChatMessage>) -> (Vec<ChatMessage>, u32) {
 /// A message that stays, or a call message with the results found for it.
 enum Entry {
     Plain(ChatMessage),
-    Calls { text: String, calls: Vec<ToolCall>, interrupted: bool, results: Vec<Option<Found>> },
+    Calls {
+        text: String,
+        calls: Vec<ToolCall>,
+        interrupted: bool,
+        opaque: Vec<OpaqueBlock>,
+        results: Vec<Option<Found>>,
+    },
 }
 
 /// A result, as it was found.
@@ -195,8 +201,8 @@ impl Repair {
             ChatMessage::Assistant { .. } | ChatMessage::Tool { .. } if !self.any_user => {
                 self.changed(1);
             }
-            ChatMessage::Assistant { text, calls, interrupted } => {
-                self.take_assistant(text, calls, interrupted);
+            ChatMessage::Assistant { text, calls, interrupted, opaque } => {
+                self.take_assistant(text, calls, interrupted, opaque);
             }
             ChatMessage::Tool { call, wire_id, name, output, outside } => {
                 self.take_result(call, Found { wire_id, name, output, outside });
@@ -204,11 +210,21 @@ impl Repair {
         }
     }
 
-    fn take_assistant(&mut self, text: String, mut calls: Vec<ToolCall>, interrupted: bool) {
+    fn take_assistant(
+        &mut self,
+        text: String,
+        mut calls: Vec<ToolCall>,
+        interrupted: bool,
+        mut opaque: Vec<OpaqueBlock>,
+    ) {
         let before = calls.len();
         let mut own = HashSet::new();
         calls.retain(|call| !self.owner.contains_key(&call.id) && own.insert(call.id));
         self.changed(before - calls.len());
+        if before != calls.len() {
+            // They vouch for an answer that is another now: removed, not altered (A042).
+            opaque.clear();
+        }
         if calls.is_empty() {
             if is_blank(&text) {
                 self.changed(usize::from(before == 0));
@@ -217,6 +233,7 @@ impl Repair {
                     text,
                     calls,
                     interrupted,
+                    opaque,
                 }));
             }
             return;
@@ -231,7 +248,7 @@ impl Repair {
         let entry = self.entries.len();
         self.owner.extend(calls.iter().enumerate().map(|(slot, call)| (call.id, (entry, slot))));
         let results = calls.iter().map(|_| None).collect();
-        self.entries.push(Entry::Calls { text, calls, interrupted, results });
+        self.entries.push(Entry::Calls { text, calls, interrupted, opaque, results });
     }
 
     fn take_result(&mut self, call: CallId, mut found: Found) {
@@ -268,7 +285,7 @@ impl Repair {
         for entry in std::mem::take(&mut self.entries) {
             match entry {
                 Entry::Plain(message) => out.push(message),
-                Entry::Calls { text, mut calls, interrupted, results } => {
+                Entry::Calls { text, mut calls, interrupted, opaque, results } => {
                     for call in &mut calls {
                         self.give_unique_id(call, &mut used);
                     }
@@ -276,7 +293,7 @@ impl Repair {
                     for (call, found) in calls.iter().zip(results) {
                         answers.push(self.answer(call, found));
                     }
-                    out.push(ChatMessage::Assistant { text, calls, interrupted });
+                    out.push(ChatMessage::Assistant { text, calls, interrupted, opaque });
                     out.append(&mut answers);
                 }
             }

@@ -23,7 +23,12 @@ fn call(id: u128, provider_id: Option<&str>) -> ToolCall {
 }
 
 fn asks(calls: &[ToolCall]) -> ChatMessage {
-    ChatMessage::Assistant { text: String::new(), calls: calls.to_vec(), interrupted: false }
+    ChatMessage::Assistant {
+        text: String::new(),
+        calls: calls.to_vec(),
+        interrupted: false,
+        opaque: Vec::new(),
+    }
 }
 
 fn result(call: &ToolCall, output: &str) -> ChatMessage {
@@ -230,7 +235,7 @@ fn any_message() -> impl Strategy<Value = ChatMessage> {
         1 => blankish().prop_map(ChatMessage::assistant),
         3 => (blankish(), prop::collection::vec(any_call(), 0..4), any::<bool>()).prop_map(
             |(text, calls, interrupted)| ChatMessage::Assistant {
-                text: text.to_owned(), calls, interrupted,
+                text: text.to_owned(), calls, interrupted, opaque: Vec::new(),
             }
         ),
         5 => (any_call(), blankish()).prop_map(|(call, output)| result(&call, output)),

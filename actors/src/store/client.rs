@@ -12,10 +12,13 @@ use rookery_messages::envelope::Inbound;
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
 };
+use rookery_messages::pairing::{Knock, Knocked, Pairing, PairingWrite};
+use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, Claim, ClaimOutcome, CommitAck,
-    ConversationRow, CrashRow, DeadLetter, DecideApproval, DecideOutcome, Desk, Found, Ledger,
-    NewCommand, OutboxRow, Read, SendResult, StoreError, StoreMsg, StoredMessage, TurnCommit,
+    Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
+    ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
+    DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Prune,
+    Read, SendResult, SpendKey, Spent, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit,
     Write, Written,
 };
 use rookery_messages::tool::ProcessRecord;
@@ -135,6 +138,7 @@ fn has_key(write: &Write) -> bool {
     match write {
         Write::Accept(_)
         | Write::Command(_)
+        | Write::Prune(_)
         | Write::Commit(_)
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
@@ -142,12 +146,14 @@ fn has_key(write: &Write) -> bool {
         | Write::RevokeGrant { .. }
         | Write::ReleaseOutbox { .. }
         | Write::MarkOutbox { .. }
+        | Write::Channel(_)
         | Write::ProcessStarted(_)
         | Write::ProcessEnded { .. } => true,
         // A claim's loss costs an attempt, which is the caller's to spend; the others add or remove rows.
         Write::Claim(_)
         | Write::ClaimOutbox { .. }
         | Write::DeadLetter { .. }
+        | Write::Pairing(_)
         | Write::Crash(_)
         | Write::Audit(_) => false,
     }
@@ -172,6 +178,25 @@ impl StoreClient {
     /// Takes a message in, once.
     pub async fn accept(&self, accept: Accept) -> Result<AcceptOutcome, StoreError> {
         answer!(self.write(Write::Accept(accept)).await?, Written::Accepted).map(|found| *found)
+    }
+
+    /// Changes who is paired.
+    pub async fn pairing(&self, write: PairingWrite) -> Result<(), StoreError> {
+        self.done(Write::Pairing(write)).await
+    }
+
+    /// Somebody who is not allowed says something.
+    pub async fn knock(&self, knock: Knock) -> Result<Knocked, StoreError> {
+        let write = Write::Pairing(PairingWrite::Knock(knock));
+        answer!(self.write(write).await?, Written::Knocked)
+    }
+
+    /// One piece of what has ended long ago goes; tells whether there is more.
+    pub async fn prune(&self, prune: Prune) -> Result<bool, StoreError> {
+        match self.write(Write::Prune(prune)).await? {
+            Written::Pruned { more } => Ok(more),
+            _ => mixed_up(),
+        }
     }
 
     /// Carries out a command that came as a message, once.
@@ -236,13 +261,14 @@ impl StoreClient {
         answer!(self.write(Write::ClaimOutbox { channel, at, limit }).await?, Written::Outbox)
     }
 
-    /// Gives back what a former sender of the channel left sending.
+    /// Gives back what a former sender of the channel left sending, or puts it with the dead letters.
     pub async fn release_outbox(
         &self,
         channel: ChannelId,
         at: Timestamp,
+        on_unknown: OnUnknown,
     ) -> Result<(), StoreError> {
-        self.done(Write::ReleaseOutbox { channel, at }).await
+        self.done(Write::ReleaseOutbox { channel, at, on_unknown }).await
     }
 
     /// Writes how a send went.
@@ -264,6 +290,33 @@ impl StoreClient {
         by: Decider,
     ) -> Result<(), StoreError> {
         self.done(Write::DeadLetter { id, retry, at, by }).await
+    }
+
+    /// Parts of an outbox row that the platform has.
+    pub async fn outbox_progress(&self, id: OutboxId, sent: Vec<String>) -> Result<(), StoreError> {
+        self.done(Write::Channel(ChannelWrite::Progress { id, sent })).await
+    }
+
+    /// What people see of a turn's answer so far.
+    pub async fn note_draft(&self, row: DraftRow) -> Result<(), StoreError> {
+        self.done(Write::Channel(ChannelWrite::Draft(row))).await
+    }
+
+    /// Keeps a message until its attachments are there; says whether it is new. Sent again after a lost
+    /// answer, it says that it isn't: what is in the spool is looked at all the same.
+    pub async fn spool(&self, row: SpoolRow) -> Result<bool, StoreError> {
+        let write = Write::Channel(ChannelWrite::Spool(Box::new(row)));
+        answer!(self.write(write).await?, Written::Spooled)
+    }
+
+    /// Messages of the spool are accepted, or given up.
+    pub async fn unspool(
+        &self,
+        channel: ChannelId,
+        external_ids: Vec<String>,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.done(Write::Channel(ChannelWrite::Unspool { channel, external_ids, at })).await
     }
 
     /// Records a process group.
@@ -296,6 +349,20 @@ impl StoreClient {
 
 /// Reads.
 impl StoreClient {
+    /// What was spent on the day of `at`, in the order of the keys.
+    pub async fn spent(
+        &self,
+        at: Timestamp,
+        keys: Vec<SpendKey>,
+    ) -> Result<Vec<Spent>, StoreError> {
+        answer!(self.read(Read::Spent { at, keys }).await?, Found::Spent)
+    }
+
+    /// Who paired, with which channel.
+    pub async fn pairings(&self) -> Result<Vec<Pairing>, StoreError> {
+        answer!(self.read(Read::Pairings).await?, Found::Pairings)
+    }
+
     /// What a command has to know of its conversation.
     pub async fn desk(&self, command: &Inbound) -> Result<Desk, StoreError> {
         let read = Read::Desk {
@@ -430,6 +497,23 @@ impl StoreClient {
     /// When the next outbox row of a channel is due.
     pub async fn outbox_due(&self, channel: ChannelId) -> Result<Option<Timestamp>, StoreError> {
         answer!(self.read(Read::OutboxDue(channel)).await?, Found::Due)
+    }
+
+    /// What people see of a turn's answer so far.
+    pub async fn draft(&self, turn: TurnId) -> Result<Option<DraftRow>, StoreError> {
+        match answer!(self.read(Read::Channel(ChannelRead::Draft(turn))).await?, Found::Channel)? {
+            ChannelFound::Draft(row) => Ok(row),
+            ChannelFound::Spool(_) => mixed_up(),
+        }
+    }
+
+    /// Messages of a channel whose attachments are on their way, oldest first.
+    pub async fn spooled(&self, channel: ChannelId) -> Result<Vec<SpoolRow>, StoreError> {
+        let read = Read::Channel(ChannelRead::Spool(channel));
+        match answer!(self.read(read).await?, Found::Channel)? {
+            ChannelFound::Spool(rows) => Ok(rows),
+            ChannelFound::Draft(_) => mixed_up(),
+        }
     }
 
     /// Conversations, newest first.

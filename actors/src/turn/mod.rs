@@ -2,6 +2,7 @@
 
 mod actor;
 mod asking;
+pub mod budget;
 mod bundle;
 pub mod delegate;
 pub mod loops;
@@ -11,7 +12,7 @@ mod prepare;
 mod question;
 mod recall;
 pub mod recover;
-mod relay;
+pub(crate) mod relay;
 mod tools;
 pub mod window;
 

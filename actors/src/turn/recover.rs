@@ -80,7 +80,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
     let mut receipts = Vec::new();
     for entry in journal {
         match &entry.kind {
-            JournalKind::ModelResponse { iteration: n, text, calls, usage } => {
+            JournalKind::ModelResponse { iteration: n, text, calls, usage, opaque } => {
                 iteration = iteration.max(*n);
                 // A response without calls is final, or goes on by steering: it is in the history.
                 round = (!calls.is_empty()).then(|| Round {
@@ -89,6 +89,7 @@ pub fn resume(journal: &[JournalEntry], history: &[StoredMessage], usage: Usage)
                     calls: calls.iter().cloned().map(RoundCall::unjudged).collect(),
                     journalled: true,
                     usage: *usage,
+                    opaque: opaque.clone(),
                     requests: Vec::new(),
                     decisions: Vec::new(),
                     asked_before: Vec::new(),
@@ -244,6 +245,7 @@ mod tests {
             text: "t".into(),
             calls,
             usage: Usage::default(),
+            opaque: Vec::new(),
         }
     }
 

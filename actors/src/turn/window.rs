@@ -31,10 +31,13 @@ pub fn estimate(text: &str) -> u64 {
 
 fn cost(message: &ChatMessage) -> u64 {
     let calls = match message {
-        ChatMessage::Assistant { calls, .. } => calls
-            .iter()
-            .map(|call| estimate(&call.name) + estimate(&call.arguments.to_wire()) + PER_MESSAGE)
-            .sum(),
+        ChatMessage::Assistant { calls, opaque, .. } => {
+            let asked = calls.iter().map(|call| {
+                estimate(&call.name) + estimate(&call.arguments.to_wire()) + PER_MESSAGE
+            });
+            let kept = opaque.iter().map(|block| estimate(&block.block.to_string()));
+            asked.chain(kept).sum()
+        }
         _ => 0,
     };
     estimate(message.text()) + calls + PER_MESSAGE
@@ -118,6 +121,7 @@ mod tests {
             text: String::new(),
             calls: calls.clone(),
             interrupted: false,
+            opaque: Vec::new(),
         });
         for call in calls {
             messages.push(ChatMessage::Tool {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rookery_messages::settings::{
-    AgentSettings, ProviderKind, ProviderSettings, Secret, Settings, ToolMode, WebhookSettings,
+    AgentSettings, ProviderKind, ProviderSettings, Secret, Settings, WebhookSettings,
 };
 
 use super::environment::Environment;
@@ -14,6 +14,8 @@ const HOME: &str = "home";
 const WEBHOOK: &str = "ci";
 /// The model of the provider made from `OPENAI_API_KEY` when `ROOKERY_MODEL` is not set.
 const OPENAI_MODEL: &str = "gpt-4.1-mini";
+/// The same for the one made from `ANTHROPIC_API_KEY`.
+const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
 
 /// Fills in what is absent. Nothing configured is changed.
 pub(super) fn fill(settings: &mut Settings, environment: &Environment) {
@@ -29,15 +31,24 @@ pub(super) fn fill(settings: &mut Settings, environment: &Environment) {
 fn fill_providers(settings: &mut Settings, environment: &Environment) {
     if settings.providers.is_empty() {
         if let Some(key) = environment.get("OPENAI_API_KEY") {
-            let mut openai = provider(
+            let mut openai = ProviderSettings::new(
                 ProviderKind::Openai,
                 environment.get("ROOKERY_MODEL").unwrap_or(OPENAI_MODEL),
             );
             openai.base_url = environment.get("OPENAI_BASE_URL").map(str::to_owned);
             openai.api_key = Some(Secret::new(key));
             settings.providers.insert("openai".to_owned(), openai);
+        } else if let Some(key) = environment.get("ANTHROPIC_API_KEY") {
+            let mut anthropic = ProviderSettings::new(
+                ProviderKind::Anthropic,
+                environment.get("ROOKERY_MODEL").unwrap_or(ANTHROPIC_MODEL),
+            );
+            anthropic.base_url = environment.get("ANTHROPIC_BASE_URL").map(str::to_owned);
+            anthropic.api_key = Some(Secret::new(key));
+            settings.providers.insert("anthropic".to_owned(), anthropic);
         } else {
-            settings.providers.insert("demo".to_owned(), provider(ProviderKind::Demo, "demo"));
+            let demo = ProviderSettings::new(ProviderKind::Demo, "demo");
+            settings.providers.insert("demo".to_owned(), demo);
         }
     }
     // The demo needs no settings: naming it is enough.
@@ -47,7 +58,7 @@ fn fill_providers(settings: &mut Settings, environment: &Environment) {
         settings
             .providers
             .entry("demo".to_owned())
-            .or_insert_with(|| provider(ProviderKind::Demo, "demo"));
+            .or_insert_with(|| ProviderSettings::new(ProviderKind::Demo, "demo"));
     }
     for one in settings.providers.values_mut() {
         if one.kind == ProviderKind::Demo && one.model.is_empty() {
@@ -56,25 +67,11 @@ fn fill_providers(settings: &mut Settings, environment: &Environment) {
     }
 }
 
-/// A provider of this kind; the numbers are those a file's `[providers.x]` gets.
-fn provider(kind: ProviderKind, model: &str) -> ProviderSettings {
-    ProviderSettings {
-        kind,
-        base_url: None,
-        api_key: None,
-        model: model.to_owned(),
-        tool_mode: ToolMode::Native,
-        fallback: Vec::new(),
-        idle_timeout_secs: 90,
-        max_concurrency: 64,
-        max_attempts: 4,
-    }
-}
-
 fn fill_agents(settings: &mut Settings) {
     if settings.agents.is_empty() {
-        let preferred =
-            ["main", "openai"].iter().find(|name| settings.providers.contains_key(**name));
+        let preferred = ["main", "openai", "anthropic"]
+            .iter()
+            .find(|name| settings.providers.contains_key(**name));
         let provider = preferred
             .map(|name| (*name).to_owned())
             .or_else(|| settings.providers.keys().next().cloned())
@@ -104,7 +101,7 @@ fn fill_agents(settings: &mut Settings) {
     }
 }
 
-/// `cli` and `ws` always have an owner. An agent that lists no channels gets the webhooks nobody lists,
+/// `cli` and `ws` always have an owner. An agent that lists no channels gets the webhooks and bots nobody lists,
 /// if it is `home` or the first; whoever lists channels gets just those.
 fn fill_channels(settings: &mut Settings) {
     let owner = if settings.agents.contains_key(HOME) {
@@ -123,6 +120,7 @@ fn fill_channels(settings: &mut Settings) {
     let mut unowned: Vec<String> = vec!["cli".to_owned(), "ws".to_owned()];
     if takes_all {
         unowned.extend(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")));
+        unowned.extend(settings.channels.telegram.keys().map(|alias| format!("telegram.{alias}")));
     }
     unowned.retain(|channel| !listed(settings, channel));
     if let Some(agent) = settings.agents.get_mut(&owner) {

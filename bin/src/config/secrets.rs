@@ -7,9 +7,10 @@ pub fn secrets(settings: &Settings) -> impl Iterator<Item = &Secret> {
     let keys = settings.providers.values().filter_map(|profile| profile.api_key.as_ref());
     let tokens = settings.gateway.tokens.iter().map(|token| &token.token);
     let webhooks = settings.channels.webhook.values().filter_map(|webhook| webhook.secret.as_ref());
+    let telegram = settings.channels.telegram.values().map(|bot| &bot.bot_token);
     let hooks = settings.hooks.values().filter_map(|hook| hook.token.as_ref());
     let mcp = settings.mcp.servers.values().flat_map(of_server);
-    keys.chain(tokens).chain(webhooks).chain(hooks).chain(mcp)
+    keys.chain(tokens).chain(webhooks).chain(telegram).chain(hooks).chain(mcp)
 }
 
 fn of_server(server: &McpServerSettings) -> impl Iterator<Item = &Secret> {
@@ -40,6 +41,8 @@ mod tests {
             hooks = ["h"]
             [channels.webhook.ci]
             secret = "channels.webhook.<alias>.secret"
+            [channels.telegram.main]
+            bot_token = "1:channels_telegram_alias_bot_token"
             [hooks.h]
             event = "before_model_call"
             url = "http://127.0.0.1:1/hook"
@@ -58,7 +61,13 @@ mod tests {
         let mut keys: Vec<String> = key_table()
             .into_iter()
             .filter(|row| row.kind.contains("secret"))
-            .map(|row| row.name)
+            // A bot's token has a form of its own.
+            .map(|row| match row.name.as_str() {
+                "channels.telegram.<alias>.bot_token" => {
+                    "1:channels_telegram_alias_bot_token".into()
+                }
+                _ => row.name,
+            })
             .collect();
         keys.sort_unstable();
         assert_eq!(found, keys, "add the key to `secrets`, and to this test");

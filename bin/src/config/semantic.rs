@@ -1,5 +1,6 @@
 //! What belongs together: references, ranges, addresses, folders. Each error says key, fault, remedy.
 
+mod budget;
 mod channels;
 mod hooks;
 mod mcp;
@@ -23,6 +24,7 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     check_names(settings, &mut found);
     check_gateway(settings, &mut found);
     check_providers(settings, &mut found);
+    budget::check(settings, &mut found);
     check_agents(settings, &mut found);
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);
@@ -72,6 +74,9 @@ fn check_names(settings: &Settings, found: &mut Findings<'_>) {
     for alias in settings.channels.webhook.keys().filter(|alias| !plain(alias)) {
         found.add(&["channels", "webhook", alias], remedy);
     }
+    for alias in settings.channels.telegram.keys().filter(|alias| !plain(alias)) {
+        found.add(&["channels", "telegram", alias], remedy);
+    }
 }
 
 fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {
@@ -114,7 +119,7 @@ fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {
 
 fn check_providers(settings: &Settings, found: &mut Findings<'_>) {
     for (name, provider) in &settings.providers {
-        if provider.kind == ProviderKind::Openai && provider.model.trim().is_empty() {
+        if provider.kind != ProviderKind::Demo && provider.model.trim().is_empty() {
             found.add(&["providers", name, "model"], "is missing; set it to the model's name");
         }
         if let Some(url) = &provider.base_url

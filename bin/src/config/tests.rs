@@ -70,7 +70,7 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
         ),
         (
             "[providers.main]\nmodel = 'm'",
-            "r.toml: line 1: providers.main.kind: is missing; set it to \"openai\" | \"demo\"",
+            "r.toml: line 1: providers.main.kind: is missing; set it to \"openai\" | \"openai_responses\" | \"anthropic\" | \"gemini\" | \"ollama\" | \"demo\"",
         ),
         (
             "config_version = 2\nnew_key = 1",
@@ -103,6 +103,14 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
         (
             "[providers.main]\nkind = 'demo'\nmax_concurrency = 0",
             "r.toml: line 3: providers.main.max_concurrency: must be from 1 to 100000",
+        ),
+        (
+            "[providers.main]\nkind = 'demo'\nrequests_per_minute = 0",
+            "r.toml: line 3: providers.main.requests_per_minute: must be from 1 to 1000000",
+        ),
+        (
+            "[providers.main]\nkind = 'demo'\nmax_output_tokens = 0",
+            "r.toml: line 3: providers.main.max_output_tokens: must be from 1 to 10000000",
         ),
         (
             "[providers.main]\nkind = 'openai'",
@@ -377,6 +385,20 @@ fn an_openai_key_in_the_environment_makes_its_provider() {
 }
 
 #[test]
+fn an_anthropic_key_in_the_environment_makes_its_provider_if_there_is_no_openai_key() {
+    let provider = |environment: &Environment| {
+        let settings = read("", environment).unwrap().settings;
+        settings.providers[&settings.agents["home"].provider].clone()
+    };
+    let anthropic = ("ANTHROPIC_API_KEY", "sk-ant-1");
+    let made = provider(&Environment::from([anthropic, ("ROOKERY_MODEL", "m-1")]));
+    assert_eq!((made.kind, made.model.as_str()), (ProviderKind::Anthropic, "m-1"));
+    assert_eq!(made.api_key.as_ref().unwrap().expose(), "sk-ant-1");
+    let both = provider(&Environment::from([anthropic, ("OPENAI_API_KEY", "sk-1")]));
+    assert_eq!(both.kind, ProviderKind::Openai);
+}
+
+#[test]
 fn what_is_configured_is_completed_and_not_changed() {
     // Providers alone: home takes the one called main.
     let settings = loaded("[providers.a]\nkind='demo'\n[providers.main]\nkind='demo'");
@@ -438,7 +460,10 @@ fn the_key_table_is_complete() {
     assert_eq!(row("gateway.listen").default_text().as_deref(), Some("\"127.0.0.1:7717\""));
     assert_eq!(row("gateway.tokens[].token").kind, "secret text");
     assert!(row("gateway.tokens[].token").required);
-    assert_eq!(row("providers.<name>.kind").kind, "\"openai\" | \"demo\"");
+    assert_eq!(
+        row("providers.<name>.kind").kind,
+        "\"openai\" | \"openai_responses\" | \"anthropic\" | \"gemini\" | \"ollama\" | \"demo\""
+    );
     assert_eq!(row("channels.webhook.<alias>.queue_limit").default, Some(20.into()));
     assert_eq!(row("risk_profiles.<name>.allowed_tools").default, None);
     assert!(rows.iter().all(|row| !row.meaning.is_empty()));
@@ -461,7 +486,7 @@ fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
                     | "mcp.servers" | "mcp_bundles" | "hooks" => "<name>",
                     _ if prefix.ends_with(".env") || prefix.ends_with(".headers") => "<name>",
                     "risk_profiles.<name>.rate_limits" => "<name>",
-                    "channels.webhook" => "<alias>",
+                    "channels.webhook" | "channels.telegram" => "<alias>",
                     _ => name,
                 };
                 let key =

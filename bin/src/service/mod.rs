@@ -1,5 +1,6 @@
 //! The service in one process: put together from the settings, started, ended.
 
+mod channels;
 mod hooks;
 pub(crate) mod memory;
 mod plan;

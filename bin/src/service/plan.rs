@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_actors::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
-use rookery_actors::channel::webhook::WebhookAdapter;
-use rookery_actors::channel::{IntakeArgs, IntakeHandle, PullAdapter, SenderArgs};
+use rookery_actors::channel::pairing::Door;
+use rookery_actors::channel::{IntakeArgs, IntakeHandle, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
 use rookery_actors::hook::Hooks;
 use rookery_actors::model::factory::build_provider;
@@ -28,16 +28,14 @@ use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
+use rookery_actors::turn::budget::Prices;
 use rookery_actors::turn::delegate::{self, Nested};
-use rookery_actors::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
+use rookery_actors::turn::{AgentBundle, AskedAt, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
-use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
+use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
-use rookery_messages::settings::{
-    AgentSettings, OnUnknown, OwnChannelSettings, RiskProfile, RuntimeProfile, Secret, Settings,
-    WebhookSettings,
-};
+use rookery_messages::settings::{AgentSettings, RiskProfile, RuntimeProfile, Secret, Settings};
 use rookery_messages::store::{AuditRow, Store};
 use rookery_messages::time::World;
 use rookery_supervisors::admin;
@@ -47,6 +45,7 @@ use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
 use crate::config::{Environment, secrets};
 
+use super::channels::{self, Receivers};
 use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
 use super::{hooks, memory};
@@ -142,10 +141,13 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         agents,
         router: router.clone(),
         nested: Nested::default(),
-        channels: channel_ids.iter().map(|id| (id.clone(), facts(&settings, id, &cells))).collect(),
+        channels: channel_ids
+            .iter()
+            .map(|id| (id.clone(), channels::facts(&settings, id, &cells)))
+            .collect(),
         together: channel_ids
             .iter()
-            .filter(|id| waiting(&settings, id).policy == QueuePolicy::Coalesce)
+            .filter(|id| channels::rules(&settings, id).queue == QueuePolicy::Coalesce)
             .cloned()
             .collect(),
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
@@ -155,29 +157,82 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
         rates: Arc::default(),
+        retention: settings.retention.clone(),
+        prices: Prices::new(
+            settings
+                .providers
+                .iter()
+                .filter_map(|(name, profile)| Some((name.clone(), profile.price?))),
+        ),
+        budget: settings.budget,
     });
+    let desk = Desk::new(DeskDeps {
+        stopper: Stopper {
+            directory: Arc::clone(&directory),
+            store: store.clone(),
+            hub: Arc::clone(&hub),
+            router: router.clone(),
+            world: world.clone(),
+        },
+        models: settings
+            .agents
+            .iter()
+            .map(|(name, agent)| (AgentName::new(name), model_names(&settings, agent)))
+            .collect(),
+        posts: channel_ids
+            .iter()
+            .filter(|id| channels::facts(&settings, id, &cells).posts_replies)
+            .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
+            .collect(),
+        observer: observer.clone(),
+    });
+    let doors: HashMap<ChannelId, Arc<Door>> = channel_ids
+        .iter()
+        .filter_map(|id| Some((id.clone(), channels::door(&settings, id, &store, &world)?)))
+        .collect();
+    let mut receivers = Receivers::new();
     let channels = channel_ids
         .iter()
         .map(|id| {
-            let webhook = webhook(&settings, id);
-            let waiting = waiting(&settings, id);
+            let rules = channels::rules(&settings, id);
+            let adapter = channels::adapter(&settings, id, &world)?;
+            let prompts = Arc::default();
             Ok(ChannelPlan {
                 id: id.clone(),
+                receiver: channels::receiver(
+                    &settings,
+                    id,
+                    owners.get(id),
+                    channels::Ear {
+                        adapter: Arc::clone(&adapter),
+                        intake: cells.intakes.get(id),
+                        prompts: Arc::clone(&prompts),
+                        desk: Arc::clone(&desk),
+                        door: doors.get(id).cloned(),
+                        store: store.clone(),
+                        router: router.clone(),
+                        redactor: Arc::clone(&redactor),
+                        observer: observer.clone(),
+                        statuses: &mut receivers,
+                    },
+                ),
                 intake: IntakeArgs {
                     channel: id.clone(),
-                    queue: waiting.policy,
-                    queue_limit: waiting.limit,
-                    debounce: waiting.debounce,
+                    queue: rules.queue,
+                    queue_limit: rules.queue_limit,
+                    debounce: rules.debounce,
                     store: store.clone(),
                     hub: Arc::clone(&hub),
                     router: router.clone(),
-                    sender: sender_address(&cells, id),
+                    sender: channels::sender_address(&cells, id),
                     observer: observer.clone(),
                 },
                 sender: SenderArgs {
-                    adapter: adapter(id, webhook, &world)?,
-                    on_unknown: webhook.map_or(OnUnknown::Resend, |webhook| webhook.on_unknown),
+                    adapter,
+                    on_unknown: rules.on_unknown,
                     store: store.clone(),
+                    hub: Arc::clone(&hub),
+                    prompts,
                     observer: observer.clone(),
                 },
             })
@@ -192,6 +247,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 provider: build_provider(name, profile, &redactor)
                     .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
+                requests_per_minute: profile.requests_per_minute,
             })
         })
         .collect::<Result<Vec<_>, String>>()?;
@@ -214,26 +270,6 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
     let (audits, hides) = (recorder, Arc::clone(&redactor));
     // People give reasons in their own words.
-    let desk = Desk::new(DeskDeps {
-        stopper: Stopper {
-            directory: Arc::clone(&directory),
-            store: store.clone(),
-            hub: Arc::clone(&hub),
-            router: router.clone(),
-            world: world.clone(),
-        },
-        models: settings
-            .agents
-            .iter()
-            .map(|(name, agent)| (AgentName::new(name), model_names(&settings, agent)))
-            .collect(),
-        posts: channel_ids
-            .iter()
-            .filter(|id| facts(&settings, id, &cells).posts_replies)
-            .filter_map(|id| Some((id.clone(), sender_address(&cells, id)?)))
-            .collect(),
-        observer: observer.clone(),
-    });
     let audit = move |mut row: AuditRow| {
         row.detail = hides.scrub_value(&row.detail);
         audits.audit(row);
@@ -259,12 +295,13 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .collect(),
             senders: channel_ids
                 .iter()
-                .filter_map(|id| Some((id.clone(), sender_address(&cells, id)?)))
+                .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
                 .collect(),
             observer,
+            doors,
             desk,
             world: world.clone(),
-            probes: probes(health(inspector, &links, &store_health), metrics),
+            probes: probes(health(inspector, &links, receivers, &store_health), metrics),
             tokens,
             receipts,
             extra,
@@ -313,67 +350,6 @@ fn owners(settings: &Settings) -> std::collections::BTreeMap<ChannelId, AgentNam
             agent.channels.iter().map(move |id| (ChannelId::new(id), AgentName::new(name)))
         })
         .collect()
-}
-
-fn webhook<'a>(settings: &'a Settings, id: &ChannelId) -> Option<&'a WebhookSettings> {
-    let alias = id.as_str().strip_prefix("webhook.")?;
-    settings.channels.webhook.get(alias)
-}
-
-/// How a channel's messages wait.
-struct Waiting {
-    policy: QueuePolicy,
-    limit: u32,
-    debounce: Duration,
-}
-
-fn waiting(settings: &Settings, id: &ChannelId) -> Waiting {
-    let (policy, limit, debounce) = match (webhook(settings, id), id.as_str()) {
-        (Some(webhook), _) => (webhook.queue, webhook.queue_limit, webhook.debounce_ms),
-        (None, "cli") => own(&settings.channels.cli),
-        (None, _) => own(&settings.channels.ws),
-    };
-    Waiting { policy, limit, debounce: Duration::from_millis(debounce) }
-}
-
-fn own(channel: &OwnChannelSettings) -> (QueuePolicy, u32, u64) {
-    (channel.queue, channel.queue_limit, channel.debounce_ms)
-}
-
-fn sender_address(
-    cells: &Cells,
-    id: &ChannelId,
-) -> Option<Address<rookery_messages::channel::SenderMsg>> {
-    cells.senders.get(id).map(|cell| Address::new(Arc::clone(cell)))
-}
-
-fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> ChannelFacts {
-    let webhook = webhook(settings, id);
-    ChannelFacts {
-        posts_replies: webhook.is_some_and(|webhook| webhook.reply_url.is_some()),
-        // Somebody sits at a terminal or a web page; a webhook only posts.
-        can_ask: webhook.is_none(),
-        approvers: match id.as_str() {
-            "ws" => settings.channels.ws.approvers.clone(),
-            "cli" => settings.channels.cli.approvers.clone(),
-            _ => webhook.and_then(|webhook| webhook.approvers.clone()),
-        },
-        sender: sender_address(cells, id),
-    }
-}
-
-fn adapter(
-    id: &ChannelId,
-    webhook: Option<&WebhookSettings>,
-    world: &World,
-) -> Result<Arc<dyn ChannelAdapter>, String> {
-    match webhook.and_then(|webhook| Some((webhook, webhook.reply_url.as_deref()?))) {
-        Some((webhook, url)) => {
-            let secret = webhook.secret.clone();
-            Ok(Arc::new(WebhookAdapter::new(id.clone(), url, secret, world.clone())?))
-        }
-        None => Ok(Arc::new(PullAdapter::new(id.clone()))),
-    }
 }
 
 fn bundle(
@@ -539,8 +515,17 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     }
 }
 
-fn health(inspector: Inspector, links: &Links, store: &Arc<StoreHealth>) -> Arc<Health> {
-    let health = links.values().fold(Health::new(inspector), |health, link| {
+fn health(
+    inspector: Inspector,
+    links: &Links,
+    receivers: Receivers,
+    store: &Arc<StoreHealth>,
+) -> Arc<Health> {
+    let health = receivers.into_iter().fold(Health::new(inspector), |health, (id, status)| {
+        let check = move || status.trouble().map_or(Ok(()), Err);
+        health.shown(format!("receiving/{id}"), Arc::new(check))
+    });
+    let health = links.values().fold(health, |health, link| {
         let (name, link) = (format!("mcp/{}", link.server()), Arc::clone(link));
         health.shown(name, Arc::new(move || link.trouble().map_or(Ok(()), Err)))
     });

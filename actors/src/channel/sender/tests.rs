@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
+use rookery_messages::channel::Outgoing;
 use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::ids::{ChannelId, OutboxId, TurnId};
 use rookery_messages::store::{NewOutbox, OutboxPayload};
@@ -32,6 +33,7 @@ fn row(attempts: u32) -> OutboxRow {
         message: NewOutbox { id: OutboxId(Uuid::nil()), channel, address, payload },
         attempts,
         possibly_repeated: false,
+        progress: vec![],
         created_at: system_world().now(),
     }
 }
@@ -106,8 +108,9 @@ impl ChannelAdapter for FakeAdapter {
         &self.id
     }
 
-    fn send<'a>(&'a self, row: &'a OutboxRow) -> BoxFuture<'a, SendAttempt> {
+    fn send<'a>(&'a self, message: &'a Outgoing<'a>) -> BoxFuture<'a, SendAttempt> {
         Box::pin(async move {
+            let row = message.row.unwrap();
             let OutboxPayload::Reply { text, .. } = &row.message.payload else { panic!("a reply") };
             self.seen.send((text.clone(), row.possibly_repeated)).await.unwrap();
             let conversation = &row.message.address.conversation;
@@ -146,6 +149,8 @@ impl Rig {
             adapter: Arc::new(adapter),
             on_unknown,
             store: base.store.clone(),
+            hub: Arc::clone(&base.hub),
+            prompts: Arc::default(),
             observer: ObserverHandle::nobody(),
         };
         Self { base, plan, seen, args }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{StatusCode, Url};
 use rookery_messages::BoxFuture;
-use rookery_messages::channel::{ChannelAdapter, SendAttempt};
+use rookery_messages::channel::{ChannelAdapter, Outgoing, SendAttempt};
 use rookery_messages::ids::ChannelId;
 use rookery_messages::settings::Secret;
 use rookery_messages::store::{OutboxPayload, OutboxRow};
@@ -80,8 +80,14 @@ impl ChannelAdapter for WebhookAdapter {
         &self.id
     }
 
-    fn send<'a>(&'a self, row: &'a OutboxRow) -> BoxFuture<'a, SendAttempt> {
-        Box::pin(self.post(row))
+    fn send<'a>(&'a self, message: &'a Outgoing<'a>) -> BoxFuture<'a, SendAttempt> {
+        Box::pin(async {
+            match message.row {
+                // The receiver gets the row as it is, and tells copies by its key.
+                Some(row) => self.post(row).await,
+                None => SendAttempt::Refused { cause: "a webhook takes replies alone".to_owned() },
+            }
+        })
     }
 }
 

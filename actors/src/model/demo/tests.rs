@@ -34,7 +34,7 @@ async fn ask(request: ModelRequest) -> (String, Vec<RawCall>, Vec<Usage>) {
         assert_eq!(ends, 0, "nothing follows the end");
         match delta.unwrap() {
             ModelDelta::Text(word) => text.push_str(&word),
-            ModelDelta::Thinking(_) => {}
+            ModelDelta::Thinking(_) | ModelDelta::Opaque(_) => {}
             ModelDelta::Usage(tokens) => usage.push(tokens),
             ModelDelta::Ended { calls: asked, finish } => {
                 ends += 1;
@@ -61,7 +61,12 @@ fn play(history: &mut Vec<ChatMessage>, text: String, calls: &[RawCall], output:
             arguments: Arguments::parse(&call.arguments),
         })
         .collect();
-    history.push(ChatMessage::Assistant { text, calls: calls.clone(), interrupted: false });
+    history.push(ChatMessage::Assistant {
+        text,
+        calls: calls.clone(),
+        interrupted: false,
+        opaque: Vec::new(),
+    });
     history.extend(calls.iter().map(|call| ChatMessage::Tool {
         call: call.id,
         wire_id: call.wire_id(),

@@ -62,6 +62,12 @@ impl ErrorObject {
             self.kinds.iter().any(|kind| list.iter().any(|part| kind.contains(part)))
         };
         let refused = matches!(status, Some(401..=403));
+        if said(&["api key not valid"]) {
+            return ModelErrorClass::Auth;
+        }
+        if said(&["credit balance is too low"]) {
+            return ModelErrorClass::Quota;
+        }
         if !refused && (kind(&CONTEXT_KINDS) || said(&CONTEXT_WORDS)) {
             return ModelErrorClass::ContextTooLong;
         }
@@ -135,9 +141,14 @@ fn may_be_quota(status: u16) -> bool {
     matches!(status, 401 | 403 | 429)
 }
 
-const CONTEXT_KINDS: [&str; 4] =
-    ["context_length", "context_window", "exceed_context_size", "prompt_too_long"];
-const CONTEXT_WORDS: [&str; 9] = [
+const CONTEXT_KINDS: [&str; 5] = [
+    "context_length",
+    "context_window",
+    "exceed_context_size",
+    "prompt_too_long",
+    "request_too_large",
+];
+const CONTEXT_WORDS: [&str; 10] = [
     "context length",
     "context window",
     "context_length",
@@ -146,6 +157,7 @@ const CONTEXT_WORDS: [&str; 9] = [
     "prompt is too long",
     "prompt too long",
     "input is too long",
+    "input token count",
     "request too large",
 ];
 const RATE_KINDS: [&str; 4] = ["rate_limit", "ratelimit", "too_many_requests", "throttl"];
@@ -190,6 +202,31 @@ mod tests {
             ),
             (400, r#"{"error":{"type":"exceed_context_size_error"}}"#, Class::ContextTooLong),
             (400, r#"{"detail":"bad schema"}"#, Class::InvalidRequest),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                Class::Auth,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API"}}"#,
+                Class::Quota,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                Class::ContextTooLong,
+            ),
+            (
+                413,
+                r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+                Class::ContextTooLong,
+            ),
+            (
+                529,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                Class::Overloaded,
+            ),
             (422, "", Class::InvalidRequest),
             (402, "", Class::Quota),
             (408, "", Class::Server),

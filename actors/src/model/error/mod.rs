@@ -66,7 +66,11 @@ impl Upstream {
         let class = object.class(Some(status));
         let what = format!("answered HTTP {status}");
         let mut error = self.quoting(class, &what, &object.message);
-        error.retry_after = retry_after(headers);
+        error.retry_after = retry_after(headers).or_else(|| retry::retry_delay(body));
+        if status == 429 && class == ModelErrorClass::Quota && retry::retry_delay(body).is_some() {
+            // Gemini speaks of a quota also where a minute's limit is meant: it then says for how long.
+            error.class = ModelErrorClass::RateLimited;
+        }
         error
     }
 
@@ -99,7 +103,7 @@ fn advice(class: ModelErrorClass) -> Option<&'static str> {
         ModelErrorClass::Quota => Some("check plan and balance at the provider"),
         ModelErrorClass::InvalidRequest => Some("check the profile's base_url and model"),
         ModelErrorClass::Protocol => Some(
-            "check that base_url leads to an OpenAI-compatible server, up to and including /v1",
+            "check that base_url leads to a server of the profile's kind, up to and including /v1",
         ),
         ModelErrorClass::Network
         | ModelErrorClass::IdleTimeout

@@ -38,6 +38,15 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         .max()
 }
 
+/// The same in an error's body, as Google has it: a detail with `retryDelay` in seconds (`google.rpc`,
+/// `RetryInfo`).
+pub(super) fn retry_delay(body: &str) -> Option<Duration> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let first = body.as_array().and_then(|items| items.first()).unwrap_or(&body);
+    let details = first["error"]["details"].as_array()?;
+    wait(span(details.iter().find_map(|detail| detail["retryDelay"].as_str())?)?)
+}
+
 fn number(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|number| number.is_finite())
 }
@@ -138,6 +147,15 @@ mod tests {
             None,
             "no date to compare"
         );
+    }
+
+    // V-L6
+    #[test]
+    fn the_delay_in_an_errors_body_counts() {
+        let body = r#"[{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}]"#;
+        assert_eq!(retry_delay(body), Some(Duration::from_millis(34_500)));
+        assert_eq!(retry_delay(r#"{"error":{"details":[{"retryDelay":"soon"}]}}"#), None);
+        assert_eq!(retry_delay("slow down"), None);
     }
 
     #[test]

@@ -10,12 +10,7 @@ use std::collections::HashMap;
 use rookery_messages::model::RawCall;
 use serde_json::Value;
 
-/// Most calls of one response.
-pub(super) const MAX_CALLS: usize = 1_024;
-
-/// What the model wrote when the output cap cut its last call before the arguments: not JSON, so that
-/// the call is refused with feedback and never run as `{}` (A036).
-const CUT_OFF: &str = "[cut off by the output cap]";
+use crate::model::stream::{MAX_CALLS, whole_arguments};
 
 #[derive(Debug, Default)]
 pub(super) struct CallAssembler {
@@ -179,11 +174,7 @@ impl CallAssembler {
             if call.name.is_empty() {
                 return Err(CallFault::Nameless);
             }
-            let arguments = match (call.arguments.trim().is_empty(), cut && at == last) {
-                (false, _) => call.arguments,
-                (true, true) => CUT_OFF.to_owned(),
-                (true, false) => "{}".to_owned(),
-            };
+            let arguments = whole_arguments(call.arguments, cut && at == last);
             Ok(RawCall { provider_id: call.id, name: call.name, arguments })
         });
         calls.collect()

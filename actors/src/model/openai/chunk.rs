@@ -1,30 +1,18 @@
 //! Reads the chunks of one chat completion: a pure state machine from event data to deltas.
 
+use std::collections::VecDeque;
+
 use rookery_messages::chat::Usage;
 use rookery_messages::model::{FinishReason, ModelDelta, ModelError, ModelErrorClass};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::calls::{CallAssembler, CallFault, MAX_CALLS};
+use super::calls::{CallAssembler, CallFault};
 use crate::model::error::{ErrorObject, Upstream, error_field};
-
-/// Most bytes of text, reasoning and calls of one response.
-pub const MAX_RESPONSE_BYTES: usize = 16 << 20;
-
-/// How far a response has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// The model still writes. An end of the stream now is a truncation.
-    Open,
-    /// A finish reason came: the response is complete, its usage may follow (V-L15, V-L17).
-    Finished {
-        /// The usage came with it or after it.
-        with_usage: bool,
-    },
-    /// `[DONE]` came (V-L14).
-    Done,
-}
+use crate::model::stream::{
+    Bounds, Framing, MAX_CALLS, Phase, Reading, nothing, silent, truncated,
+};
 
 /// The machine. Feed it the data of each event, then ask it for the end.
 #[derive(Debug)]
@@ -36,7 +24,7 @@ pub struct ChunkParser {
     done: bool,
     chunks: u64,
     has_text: bool,
-    bytes: usize,
+    bounds: Bounds,
 }
 
 impl ChunkParser {
@@ -50,7 +38,7 @@ impl ChunkParser {
             done: false,
             chunks: 0,
             has_text: false,
-            bytes: 0,
+            bounds: Bounds::default(),
         }
     }
 
@@ -152,12 +140,12 @@ impl ChunkParser {
 
     /// The stream ended, or enough was waited after the finish reason. Calls are given only here, and
     /// only if the response is complete (A035, V-L16).
-    pub fn end(self) -> Result<ModelDelta, ModelError> {
-        let Self { upstream, calls, finish, done, chunks, has_text, .. } = self;
-        if chunks == 0 {
-            return Err(
-                upstream.error(ModelErrorClass::Empty, "sent an empty stream: not one chunk came")
-            );
+    pub fn end(&mut self) -> Result<ModelDelta, ModelError> {
+        let (finish, calls) = (self.finish.take(), std::mem::take(&mut self.calls));
+        let Self { upstream, done, chunks, has_text, .. } = self;
+        let (done, has_text) = (*done, *has_text);
+        if *chunks == 0 {
+            return Err(nothing(upstream));
         }
         let finish = match finish {
             Some(FinishReason::Stop) | None if !calls.is_empty() && (done || finish.is_some()) => {
@@ -166,10 +154,7 @@ impl ChunkParser {
             Some(finish) => finish,
             None if done => FinishReason::Stop,
             None => {
-                return Err(upstream.error(
-                    ModelErrorClass::Truncated,
-                    "ended its stream before the response was complete; nothing it asked for was run",
-                ));
+                return Err(truncated(upstream));
             }
         };
         let capped = matches!(finish, FinishReason::Length);
@@ -179,10 +164,9 @@ impl ChunkParser {
             && !capped
             && !matches!(finish, FinishReason::ContentFilter)
         {
-            return Err(upstream
-                .error(ModelErrorClass::Empty, "sent a response with neither text nor calls"));
+            return Err(silent(upstream));
         }
-        let calls = calls.finish(capped).map_err(|fault| call_fault(&upstream, fault))?;
+        let calls = calls.finish(capped).map_err(|fault| call_fault(upstream, fault))?;
         Ok(ModelDelta::Ended { calls, finish })
     }
 
@@ -249,12 +233,40 @@ impl ChunkParser {
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), ModelError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes <= MAX_RESPONSE_BYTES {
-            return Ok(());
+        self.bounds.add(bytes, &self.upstream)
+    }
+}
+
+impl Reading for ChunkParser {
+    const FRAMING: Framing = Framing::Sse;
+
+    fn push(
+        &mut self,
+        event: Option<&str>,
+        data: &str,
+        out: &mut VecDeque<ModelDelta>,
+    ) -> Result<bool, ModelError> {
+        Self::push(self, event, data, out)
+    }
+
+    fn document(
+        &mut self,
+        document: &Value,
+        out: &mut VecDeque<ModelDelta>,
+    ) -> Result<bool, ModelError> {
+        if !document.get("choices").is_some_and(Value::is_array) {
+            return Ok(false);
         }
-        let what = format!("sent a response longer than {MAX_RESPONSE_BYTES} bytes");
-        Err(self.upstream.error(ModelErrorClass::Protocol, &what))
+        self.push_value(document, out)?;
+        Ok(true)
+    }
+
+    fn phase(&self) -> Phase {
+        Self::phase(self)
+    }
+
+    fn end(&mut self) -> Result<ModelDelta, ModelError> {
+        Self::end(self)
     }
 }
 

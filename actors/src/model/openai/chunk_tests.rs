@@ -4,6 +4,7 @@ use rookery_messages::model::RawCall;
 use rookery_messages::settings::Secret;
 
 use super::*;
+use crate::model::stream::reading::MAX_RESPONSE_BYTES;
 
 type Read = Result<(String, Vec<RawCall>, FinishReason, Usage), ModelErrorClass>;
 

@@ -37,11 +37,13 @@ pub fn as_text(request: &ModelRequest) -> ModelRequest {
         }
         flush(&mut results, &mut messages);
         messages.push(match message {
-            ChatMessage::Assistant { text, calls, interrupted } if !calls.is_empty() => {
+            ChatMessage::Assistant { text, calls, interrupted, .. } if !calls.is_empty() => {
                 ChatMessage::Assistant {
                     text: with_calls(text, calls),
                     calls: Vec::new(),
                     interrupted: *interrupted,
+                    // They stand beside calls, which are none any more.
+                    opaque: Vec::new(),
                 }
             }
             other => other.clone(),

@@ -16,7 +16,12 @@ use super::{children, codec, finish, outbox, records};
 /// Takes a message in, once: the platform's id is the key (R3, I2).
 pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome> {
     if let Some(known) = find(conn, accept)? {
-        return Ok(known);
+        let full = waiting(conn, known.envelope.conversation_id)? >= i64::from(accept.queue_limit);
+        if full || !known.rejected {
+            return Ok(known);
+        }
+        // It was turned away, and its sender told to send it again: with room it is a message like any other.
+        free_key(conn, accept)?;
     }
     let inbound = &accept.inbound;
     let conversation_id = conversation(conn, accept)?;
@@ -68,6 +73,16 @@ pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome
         duplicate: false,
         rejected,
     })
+}
+
+/// Leaves the row of a message that was turned away as it is, but for the platform's id.
+fn free_key(conn: &Connection, accept: &Accept) -> Result<()> {
+    conn.prepare_cached(
+        "UPDATE inbox SET external_id = external_id || ' (turned away: ' || seq || ')' \
+         WHERE channel = ?1 AND external_id = ?2",
+    )?
+    .execute(params![accept.inbound.channel.as_str(), accept.inbound.external_id])?;
+    Ok(())
 }
 
 fn find(conn: &Connection, accept: &Accept) -> Result<Option<AcceptOutcome>> {

@@ -4,6 +4,7 @@
 //! indexed rows, whatever the size of the tables.
 
 mod approvals;
+mod channels;
 mod children;
 mod claim;
 mod codec;
@@ -16,9 +17,12 @@ mod inbox;
 mod lock;
 mod merge;
 mod outbox;
+mod pairing;
 mod reads;
 mod records;
+mod retention;
 mod schema;
+mod spend;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -221,6 +225,14 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         Write::Accept(accept) => {
             return Ok(Written::Accepted(Box::new(inbox::accept(conn, accept)?)));
         }
+        Write::Pairing(change) => {
+            if let Some(knocked) = pairing::write(conn, change)? {
+                return Ok(Written::Knocked(knocked));
+            }
+        }
+        Write::Prune(prune) => {
+            return Ok(Written::Pruned { more: retention::prune(conn, prune)? });
+        }
         Write::Command(command) => {
             return Ok(Written::Accepted(Box::new(commands::take(conn, command)?)));
         }
@@ -241,13 +253,14 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         Write::ClaimOutbox { channel, at, limit } => {
             return Ok(Written::Outbox(outbox::claim(conn, channel, *at, *limit)?));
         }
-        Write::ReleaseOutbox { channel, at } => {
-            outbox::release(conn, Some(channel), *at)?;
+        Write::ReleaseOutbox { channel, at, on_unknown } => {
+            outbox::release(conn, channel, *at, *on_unknown)?;
         }
         Write::MarkOutbox { id, at, result } => outbox::mark(conn, *id, *at, result)?,
         Write::DeadLetter { id, retry, at, by } => {
             outbox::dead_letter(conn, *id, *retry, *at, by)?;
         }
+        Write::Channel(write) => return channels::write(conn, write),
         Write::ProcessStarted(record) => records::process_started(conn, record)?,
         Write::ProcessEnded { pgid, call } => records::process_ended(conn, *pgid, *call)?,
         Write::Crash(row) => records::crash(conn, row)?,
@@ -265,20 +278,16 @@ impl Store for SqliteStore {
         })
     }
 
-    fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError> {
+    fn begin_life(&mut self, _: Timestamp) -> Result<(), StoreError> {
         let begin = || -> Result<(), Fault> {
             run(&self.conn, "BEGIN IMMEDIATE")?;
             run(&self.conn, "UPDATE conversations SET lease_epoch = lease_epoch + 1")?;
-            let resent = outbox::release(&self.conn, None, at)?;
             run(
                 &self.conn,
                 "INSERT INTO meta (key, value) VALUES ('lives', 1) \
                  ON CONFLICT (key) DO UPDATE SET value = value + 1",
             )?;
             run(&self.conn, "COMMIT")?;
-            if resent > 0 {
-                tracing::warn!(rows = resent, "outbox rows of a former life may be sent twice");
-            }
             Ok(())
         };
         begin().map_err(|fault| {

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use rookery_messages::approval::Decider;
 use rookery_messages::ids::{ChannelId, EnvelopeId, OutboxId};
+use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
     AuditRow, NewOutbox, OutboxPayload, OutboxRow, SendResult, StoreError,
 };
@@ -10,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use super::error::Result;
-use super::{codec, records};
+use super::{channels, codec, records};
 
 /// The kind of a dead letter that stands for a turn itself.
 const TURN_KIND: &str = "turn";
@@ -81,7 +82,8 @@ pub(super) fn claim(
     limit: u32,
 ) -> Result<Vec<OutboxRow>> {
     let mut statement = conn.prepare_cached(
-        "SELECT o.seq, o.id, o.address, o.payload, o.attempts, o.possibly_repeated, o.created_at \
+        "SELECT o.seq, o.id, o.address, o.payload, o.attempts, o.possibly_repeated, o.created_at, \
+         o.progress \
          FROM outbox o WHERE o.state IN ('pending', 'sending') AND o.channel = ?1 \
          AND o.state = 'pending' AND o.not_before <= ?2 AND NOT EXISTS ( \
              SELECT 1 FROM outbox e WHERE e.state IN ('pending', 'sending') \
@@ -102,6 +104,7 @@ pub(super) fn claim(
                 attempts: row.get(4)?,
                 possibly_repeated: row.get(5)?,
                 created_at: codec::time(row, 6)?,
+                progress: codec::json_option(row, 7)?.unwrap_or_default(),
             };
             Ok((seq, row))
         })?
@@ -130,19 +133,34 @@ pub(super) fn next_due(conn: &Connection, channel: &ChannelId) -> Result<Option<
         .query_row([channel.as_str()], |row| codec::time_option(row, 0))?)
 }
 
-/// Gives back what a former holder left sending: it may have arrived. `None`: every channel's.
+/// What becomes of rows that a former holder left sending: they may have arrived.
 pub(super) fn release(
     conn: &Connection,
-    channel: Option<&ChannelId>,
+    channel: &ChannelId,
     at: Timestamp,
-) -> Result<usize> {
-    Ok(conn
-        .prepare_cached(
+    on_unknown: OnUnknown,
+) -> Result<()> {
+    let sql = match on_unknown {
+        OnUnknown::Resend => {
             "UPDATE outbox SET state = 'pending', possibly_repeated = 1, not_before = ?1, \
              updated_at = ?1 WHERE state IN ('pending', 'sending') AND state = 'sending' \
-             AND (?2 IS NULL OR channel = ?2)",
-        )?
-        .execute(params![codec::nanos(at), channel.map(ChannelId::as_str)])?)
+             AND channel = ?2"
+        }
+        OnUnknown::Hold => {
+            "UPDATE outbox SET state = 'dead', possibly_repeated = 1, class = 'transient', \
+             cause = 'whoever sent it ended before the answer came', updated_at = ?1 \
+             WHERE state IN ('pending', 'sending') AND state = 'sending' AND channel = ?2"
+        }
+    };
+    let rows = conn.prepare_cached(sql)?.execute(params![codec::nanos(at), channel.as_str()])?;
+    if rows > 0 {
+        let left = match on_unknown {
+            OnUnknown::Resend => "may be sent twice",
+            OnUnknown::Hold => "are dead letters",
+        };
+        tracing::warn!(%channel, rows, "replies whose arrival is not known {left}");
+    }
+    Ok(())
 }
 
 /// Writes how a send went. The same result again changes nothing.
@@ -168,6 +186,9 @@ pub(super) fn mark(
     }
     let now = codec::nanos(at);
     let key = id.0.as_bytes();
+    if matches!(result, SendResult::Sent { .. }) {
+        channels::drop_draft(conn, id)?;
+    }
     match result {
         SendResult::Sent { external_id } => conn
             .prepare_cached(

@@ -16,6 +16,9 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("schema_2.sql"),
     include_str!("schema_children.sql"),
     include_str!("schema_ingress.sql"),
+    include_str!("schema_outbound.sql"),
+    include_str!("schema_spend.sql"),
+    include_str!("schema_pairing.sql"),
 ];
 
 /// The version after all `steps`.

@@ -59,6 +59,7 @@ fn trail(ran: &Ran, n: u128, receipt: Option<ReceiptRecord>) -> CallTrail {
                 arguments: Arguments::Object(ran.arguments.clone()),
             }],
             usage: Usage::default(),
+            opaque: Vec::new(),
         },
         JournalKind::CallPrepared {
             call: call(n),

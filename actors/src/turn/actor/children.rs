@@ -1,7 +1,6 @@
 //! What a turn's actor starts: model calls, questions, batches.
 
 use rookery_messages::chat::ChatMessage;
-use rookery_messages::hook::HookEvent;
 
 use super::*;
 use crate::policy::rate::SenderRates;
@@ -45,11 +44,7 @@ impl Turn {
         if changes > 0 {
             self.voice.observe(|scope| Observation::Repaired { scope, changes });
         }
-        if bundle.hooks.listen_to(HookEvent::BeforeModelCall) {
-            self.prepare_model(ctx, iteration, tools, messages);
-            return Ok(());
-        }
-        self.start_model(ctx, iteration, tools, messages).await
+        self.pay_for(ctx, iteration, tools, messages).await
     }
 
     pub(super) async fn start_model(
@@ -79,6 +74,7 @@ impl Turn {
             .grace(Duration::from_millis(500));
         let child = ctx.spawn::<ModelActor>(spec, args).await.map_err(start_failed)?;
         self.model = Some((child.handle.id, iteration));
+        self.time_step(ctx, iteration);
         Ok(())
     }
 

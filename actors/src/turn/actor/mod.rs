@@ -7,6 +7,7 @@
 
 mod children;
 mod hooks;
+mod paying;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rookery_messages::address::Address;
 use rookery_messages::approval::{Approval, ApprovalMsg};
-use rookery_messages::channel::SenderMsg;
+use rookery_messages::channel::{LiveTurn, SenderMsg};
 use rookery_messages::delegation::TaskState;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
@@ -32,6 +33,8 @@ use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnMsg, TurnState}
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::paying::Unpaid;
+use super::budget::DayLimits;
 use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 use super::delegate::{Delegator, notice};
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
@@ -84,6 +87,10 @@ pub struct Turn {
     recall: Recollection,
     /// The model call that waits for memory, or whose messages the hooks look at; whether tools are on offer.
     preparing: Option<(u32, bool)>,
+    /// Limits of the day that hold for this turn.
+    days: DayLimits,
+    /// The model call that waits for the day's sums.
+    unpaid: Option<Unpaid>,
     /// The batch whose calls the hooks are shown.
     shown_to_hooks: Option<BatchReport>,
     /// Visible text of the model call in work.
@@ -129,7 +136,16 @@ impl Supervised for TurnActor {
             posts_replies: channel.posts_replies && record.parent.is_none(),
             runtime: bundle.runtime.clone(),
             show_receipts: bundle.receipts.show_in_response,
+            purse: Arc::clone(delegator.purse()),
+            prices: deps.prices.clone(),
+            cost_micros: record.cost_micros,
         };
+        let days = DayLimits::new(
+            &bundle.runtime.budget,
+            &deps.budget,
+            (record.channel.as_str(), claim.sender.as_str()),
+            record.agent.as_str(),
+        );
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
         let tools = TurnTools::new(Arc::clone(&bundle), &claim.text, &claim.journal);
@@ -155,6 +171,7 @@ impl Supervised for TurnActor {
         voice.observe(|scope| Observation::TurnStarted { scope, attempt });
         let recall = Recollection::begin(ctx, &judge, &claim);
         ctx.note_to_self(TurnMsg::Begin);
+        show_on_channel(&judge, &claim);
         if judge.bundle.runtime.progress_timeout_secs > 0 {
             let limit = Duration::from_secs(judge.bundle.runtime.progress_timeout_secs);
             ctx.after(limit, TurnMsg::ProgressCheck);
@@ -169,6 +186,8 @@ impl Supervised for TurnActor {
             recall,
             preparing: None,
             shown_to_hooks: None,
+            days,
+            unpaid: None,
             shown: Arc::default(),
             seen_bytes: 0,
             batch: None,
@@ -203,6 +222,7 @@ impl Supervised for TurnActor {
             }
             TurnMsg::ModelEnded(report) => {
                 state.model = None;
+                state.tell_cost(&report);
                 Input::Model(report)
             }
             TurnMsg::BatchEnded(report) => {
@@ -243,6 +263,8 @@ impl Supervised for TurnActor {
                 }
                 Input::Steer(*steering)
             }
+            TurnMsg::Spending(found) => return state.paid(ctx, found).await,
+            TurnMsg::StepTimeout { iteration } => Input::StepTimeout(iteration),
             TurnMsg::Released => {
                 ctx.end();
                 return Ok(());
@@ -310,8 +332,24 @@ impl Supervised for TurnActor {
             "attempt": state.claim.fence.attempt,
             "iteration": state.machine.iteration(),
             "usage": state.machine.usage(),
+            "cost_micros": state.machine.cost_micros(),
             "pending_approvals": state.approvals.keys().collect::<Vec<_>>(),
         })
+    }
+}
+
+/// The channel may show its people what the turn does. A full sender costs them that, not the answer.
+fn show_on_channel(judge: &Judge, claim: &TurnClaim) {
+    let shown = judge.channel.posts_replies && claim.record.parent.is_none();
+    if let Some(sender) = judge.channel.sender.as_ref().filter(|_| shown) {
+        let conversation_id = claim.record.conversation_id;
+        let live = LiveTurn {
+            turn: claim.record.id,
+            conversation_id,
+            address: claim.reply_address.clone(),
+            next_seq: judge.deps.hub.next_seq(conversation_id),
+        };
+        let _ = sender.try_send(SenderMsg::TurnBegan(Box::new(live)));
     }
 }
 
@@ -370,6 +408,7 @@ impl Turn {
                 }
             }
             Effect::Tell(event) => self.voice.tell(event),
+            Effect::OverBudget => self.voice.observe(|scope| Observation::OverBudget { scope }),
             Effect::Merged(rows) => {
                 let record = &self.claim.record;
                 for row in rows {
@@ -431,6 +470,9 @@ impl Turn {
 
     fn commit(&self, ctx: &mut Ctx<TurnActor>, seq: u64, mut commit: TurnCommit, again: bool) {
         self.post_task_notice(&mut commit);
+        if commit.usage.is_some() {
+            commit.spend = self.days.keys();
+        }
         let store = self.judge.deps.store.clone();
         ctx.task(async move {
             if again {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Approval, ApprovalState, Decision};
-use rookery_messages::chat::{Arguments, ChatMessage, ToolCall, Usage};
+use rookery_messages::chat::{Arguments, ChatMessage, OpaqueBlock, ToolCall, Usage};
 use rookery_messages::ids::{ApprovalId, OutboxId};
 use rookery_messages::journal::JournalKind;
 use rookery_messages::model::ModelResponse;
@@ -153,6 +153,8 @@ pub struct Round {
     pub journalled: bool,
     /// Tokens of the response, for its journal entry.
     pub usage: Usage,
+    /// What its provider wants back with it.
+    pub opaque: Vec<OpaqueBlock>,
     /// Requests of this attempt: questions once they are durable.
     pub requests: Vec<Approval>,
     /// Decisions the turn has taken over but not yet written.
@@ -169,6 +171,7 @@ impl Round {
             calls: response.calls.into_iter().map(RoundCall::unjudged).collect(),
             journalled: false,
             usage: response.usage,
+            opaque: response.opaque,
             requests: Vec::new(),
             decisions: Vec::new(),
             asked_before: Vec::new(),
@@ -199,6 +202,7 @@ impl Machine {
                 text: round.text.clone(),
                 calls: round.calls.iter().map(|c| c.call.clone()).collect(),
                 usage: round.usage,
+                opaque: round.opaque.clone(),
             };
             commit.entries.push(self.entry(kind));
         }
@@ -265,7 +269,7 @@ impl Machine {
             commit.entries.push(self.entry(prepared));
             commit.calls.push(call.record());
         }
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         let waits = round.waits();
         if waits {
             commit.state = Some(TurnState::WaitingApproval);
@@ -376,7 +380,7 @@ impl Machine {
             self.note_circle(&mut commit, found, world);
         }
         self.append_steering(&mut commit, world);
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         commit.state = Some(TurnState::Running);
         self.send(commit, Next::Call)
     }
@@ -391,6 +395,7 @@ impl Machine {
                 text: round.text.clone(),
                 calls: round.calls.iter().map(|c| c.call.clone()).collect(),
                 usage: round.usage,
+                opaque: round.opaque.clone(),
             };
             commit.entries.push(self.entry(kind));
         }
@@ -417,6 +422,7 @@ impl Machine {
             text: round.text.clone(),
             calls: round.calls.iter().map(|c| c.call.clone()).collect(),
             interrupted: false,
+            opaque: std::mem::take(&mut round.opaque),
         };
         self.append(commit, assistant, world);
         for call in round.calls {

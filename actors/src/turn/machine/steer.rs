@@ -100,7 +100,7 @@ impl Machine {
         }
         match self.history.last() {
             // What was to be answered beside it was taken back: it is the answer.
-            Some(ChatMessage::Assistant { text, calls, interrupted: false })
+            Some(ChatMessage::Assistant { text, calls, interrupted: false, .. })
                 if calls.is_empty() && self.said_final =>
             {
                 let text = text.clone();

@@ -65,7 +65,7 @@ pub(super) fn interrupted(partial: &str) -> ChatMessage {
     } else {
         format!("{partial}\n{}", text::INTERRUPTED_MARKER)
     };
-    ChatMessage::Assistant { text, calls: Vec::new(), interrupted: true }
+    ChatMessage::Assistant { text, calls: Vec::new(), interrupted: true, opaque: Vec::new() }
 }
 
 fn stopped(reason: &StopReason, usage: rookery_messages::chat::Usage) -> TurnFinish {

@@ -1,5 +1,6 @@
 //! Channels: each exists and has exactly one owner.
 
+use rookery_actors::channel::telegram::is_token;
 use rookery_messages::settings::Settings;
 
 use super::{Findings, NOT_A_URL, counts, is_http_url, unknown};
@@ -12,9 +13,11 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         .iter()
         .map(|name| (*name).to_owned())
         .chain(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")))
+        .chain(settings.channels.telegram.keys().map(|alias| format!("telegram.{alias}")))
         .collect();
     check_owners(settings, &known, found);
     check_webhooks(settings, found);
+    check_telegram(settings, found);
 }
 
 fn check_owners(settings: &Settings, known: &[String], found: &mut Findings<'_>) {
@@ -95,6 +98,34 @@ pub(super) fn check_route(
                 crate::render::strict(route)
             ),
         );
+    }
+}
+
+fn check_telegram(settings: &Settings, found: &mut Findings<'_>) {
+    for (alias, bot) in &settings.channels.telegram {
+        let path = |key| ["channels", "telegram", alias.as_str(), key];
+        if !is_token(bot.bot_token.expose()) {
+            // What stands there is not shown: it may hold the token among other words (A098).
+            found.add(
+                &path("bot_token"),
+                "is no bot token; write it alone, like 123456:ABC-def, as BotFather gives it",
+            );
+        }
+        if !is_http_url(&bot.api_base_url) {
+            found.add(&path("api_base_url"), NOT_A_URL);
+        }
+        let lists =
+            [("allowed_users", Some(&bot.allowed_users)), ("approvers", bot.approvers.as_ref())];
+        for (key, list) in lists {
+            for entry in list.into_iter().flatten() {
+                let any = key == "allowed_users" && entry == "*";
+                // Names are their owners' to change; numbers are not.
+                if !any && entry.parse::<i64>().is_err() {
+                    let entry = crate::render::strict(entry);
+                    found.add(&path(key), format!("`{entry}` is no numeric id; write the number"));
+                }
+            }
+        }
     }
 }
 

@@ -36,12 +36,19 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("idle_timeout_secs"), provider.idle_timeout_secs, 1..=86_400);
         range(&path("max_concurrency"), provider.max_concurrency as u64, 1..=100_000);
         range(&path("max_attempts"), provider.max_attempts.into(), 1..=100);
+        if let Some(most) = provider.requests_per_minute {
+            range(&path("requests_per_minute"), most.into(), 1..=1_000_000);
+        }
+        if let Some(most) = provider.max_output_tokens {
+            range(&path("max_output_tokens"), most, 1..=10_000_000);
+        }
     }
     for (name, profile) in &settings.runtime_profiles {
         let path = |key| ["runtime_profiles", name.as_str(), key];
         range(&path("max_tool_iterations"), profile.max_tool_iterations.into(), 1..=10_000);
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
+        range(&path("step_timeout_secs"), profile.step_timeout_secs, 0..=LONG_SECS);
         let delegation = &profile.delegation;
         let below = |key| ["runtime_profiles", name.as_str(), "delegation", key];
         range(&below("max_depth"), delegation.max_depth.into(), 0..=16);
@@ -82,5 +89,13 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         let path = |key| ["channels", name, key];
         range(&path("queue_limit"), channel.queue_limit.into(), 1..=1_000_000);
         range(&path("debounce_ms"), channel.debounce_ms, 0..=60_000);
+    }
+    for (alias, bot) in &settings.channels.telegram {
+        let path = |key| ["channels", "telegram", alias.as_str(), key];
+        range(&path("queue_limit"), bot.queue_limit.into(), 1..=1_000_000);
+        range(&path("debounce_ms"), bot.debounce_ms, 0..=60_000);
+        range(&path("draft_interval_ms"), bot.draft_interval_ms, 100..=60_000);
+        range(&path("poll_timeout_secs"), bot.poll_timeout_secs, 1..=600);
+        range(&path("max_attachment_bytes"), bot.max_attachment_bytes, 1..=2_147_483_648);
     }
 }

@@ -76,6 +76,7 @@ fn row(possibly_repeated: bool) -> OutboxRow {
         },
         attempts: 0,
         possibly_repeated,
+        progress: vec![],
         created_at: system_world().now(),
     }
 }
@@ -90,7 +91,7 @@ fn adapter(url: &str) -> WebhookAdapter {
 async fn a_reply_is_posted_signed_with_its_idempotency_key() {
     let (url, received) = receiver(vec!["200 OK", "200 OK"]);
     let adapter = adapter(&url);
-    assert_eq!(adapter.send(&row(false)).await, SendAttempt::Sent { external_id: None });
+    assert_eq!(adapter.post(&row(false)).await, SendAttempt::Sent { external_id: None });
     let got = received.recv().unwrap();
     let now = system_world().now();
     let signed = got.header(signature::HEADER);
@@ -102,7 +103,7 @@ async fn a_reply_is_posted_signed_with_its_idempotency_key() {
         "turn": turn, "conversation": "build 1", "outcome": "answered", "reply": "grüße",
     });
     assert_eq!(body, expected);
-    adapter.send(&row(true)).await;
+    adapter.post(&row(true)).await;
     let body: Value = serde_json::from_slice(&received.recv().unwrap().body).unwrap();
     assert_eq!(body["possibly_repeated"], json!(true));
 }
@@ -130,19 +131,19 @@ async fn every_answer_of_a_receiver_is_understood() {
     let (url, _received) = receiver(cases.iter().map(|(answer, _)| *answer).collect());
     let adapter = adapter(&url);
     for (answer, expected) in cases {
-        let attempt = adapter.send(&row(false)).await;
+        let attempt = adapter.post(&row(false)).await;
         assert_eq!(kind(&attempt), expected, "{answer}: {attempt:?}");
     }
     // Nobody listens there any more: it surely did not arrive.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let attempt = self::adapter(&format!("http://{free}/")).send(&row(false)).await;
+    let attempt = self::adapter(&format!("http://{free}/")).post(&row(false)).await;
     assert_eq!(kind(&attempt), "failed", "{attempt:?}");
 }
 
 #[tokio::test]
 async fn the_time_a_receiver_asks_for_is_passed_on() {
     let (url, _received) = receiver(vec!["429 Too Many Requests\r\nretry-after: 30"]);
-    let attempt = adapter(&url).send(&row(false)).await;
+    let attempt = adapter(&url).post(&row(false)).await;
     let SendAttempt::Failed { retry_after, .. } = attempt else { panic!("{attempt:?}") };
     assert_eq!(retry_after, Some(Duration::from_secs(30)));
 }

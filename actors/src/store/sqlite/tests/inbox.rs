@@ -81,11 +81,19 @@ fn a_message_over_the_queue_limit_is_rejected_the_sender_is_told_and_the_ledger_
     }
 
     // Delivered again, it is known, and no second notice goes out.
-    let again = Accept { turn: TurnId(db.id()), envelope: EnvelopeId(db.id()), ..over };
+    let again = Accept { turn: TurnId(db.id()), envelope: EnvelopeId(db.id()), ..over.clone() };
     let again = db.accept(again);
     assert!(again.duplicate && again.rejected);
     assert_eq!(again.envelope, outcome.envelope);
     assert_eq!(db.ledger(), ledger);
+
+    // Its sender was told to send it again later: with room, it is taken.
+    let room =
+        Accept { turn: TurnId(db.id()), envelope: EnvelopeId(db.id()), queue_limit: 3, ..over };
+    let taken = db.accept(room.clone());
+    assert!(!taken.duplicate && !taken.rejected);
+    assert_eq!(taken.envelope.turn, room.turn);
+    assert_eq!(db.ledger(), Ledger { accepted: 5, open: 4, ..ledger });
 }
 
 // I1

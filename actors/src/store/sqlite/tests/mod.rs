@@ -1,14 +1,17 @@
 //! The backend on real files.
 
 mod approvals;
+mod channels;
 mod children;
 mod commands;
 mod file;
 mod inbox;
 mod merging;
 mod outbox;
+mod pairing;
 mod property;
 mod records;
+mod retention;
 mod turns;
 
 use std::path::PathBuf;

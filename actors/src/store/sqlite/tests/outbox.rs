@@ -1,5 +1,7 @@
 //! Sending: order, retries, unknown outcomes, dead letters.
 
+use rookery_messages::settings::OnUnknown;
+
 use super::*;
 
 fn due(db: &mut Db) -> Option<Timestamp> {
@@ -128,6 +130,7 @@ fn what_a_former_life_left_sending_is_sent_again_as_possibly_repeated() {
     let mut db = three_replies();
     assert_eq!(db.claim_outbox(at(100)).len(), 2);
     let mut db = db.restart();
+    db.write(release(channel(), at(199), OnUnknown::Resend)).unwrap();
     let rows = db.claim_outbox(at(200));
     assert_eq!(rows.iter().map(reply_to).collect::<Vec<_>>(), ["c1", "d1"]);
     assert!(rows.iter().all(|row| row.possibly_repeated && row.attempts == 1));
@@ -135,14 +138,33 @@ fn what_a_former_life_left_sending_is_sent_again_as_possibly_repeated() {
     assert_eq!(tail, []);
 }
 
+fn release(channel: ChannelId, at: Timestamp, on_unknown: OnUnknown) -> Write {
+    Write::ReleaseOutbox { channel, at, on_unknown }
+}
+
+#[test]
+fn where_nothing_may_be_repeated_what_a_former_life_left_sending_is_held() {
+    let mut db = three_replies();
+    let sending = db.claim_outbox(at(100));
+    let mut db = db.restart();
+    db.write(release(channel(), at(200), OnUnknown::Hold)).unwrap();
+    // Nothing of it is sent again; what waited behind it goes its way.
+    let rows = db.claim_outbox(at(201));
+    assert_eq!(rows.iter().map(reply_to).collect::<Vec<_>>(), ["c2"]);
+    let Found::DeadLetters(dead) = db.read(Read::DeadLetters) else {
+        panic!("no dead letters");
+    };
+    assert_eq!(dead.len(), sending.len());
+}
+
 #[test]
 fn a_new_sender_gets_what_the_former_one_of_its_channel_left_sending() {
     let mut db = three_replies();
     let rows = db.claim_outbox(at(100));
     let other = ChannelId::new("other");
-    db.write(Write::ReleaseOutbox { channel: other, at: at(101) }).unwrap();
+    db.write(release(other, at(101), OnUnknown::Resend)).unwrap();
     assert_eq!(db.claim_outbox(at(102)), []);
-    db.write(Write::ReleaseOutbox { channel: channel(), at: at(103) }).unwrap();
+    db.write(release(channel(), at(103), OnUnknown::Resend)).unwrap();
     // The former sender's mark came late, but it came: that row is not sent again.
     mark(&mut db, &rows[0], at(104), sent());
     let again = db.claim_outbox(at(105));

@@ -71,6 +71,7 @@ impl Model {
 }
 
 const LIMIT: u32 = 3;
+const REJECTED: Option<Outcome> = Some(Outcome::Rejected);
 
 fn apply(db: Db, model: &mut Model, op: Op) -> Db {
     let mut db = db;
@@ -124,11 +125,13 @@ fn accept(db: &mut Db, model: &mut Model, conversation: u8, external: u8) {
     let turn = outcome.envelope.turn;
     // I2: one key, one turn.
     let known = model.turns.insert((conversation, external), turn);
-    assert_eq!(outcome.duplicate, known.is_some());
-    if let Some(known) = known {
-        assert_eq!(known, turn);
+    if outcome.duplicate {
+        assert_eq!(known, Some(turn));
         return;
     }
+    // Only what was turned away is taken anew.
+    let turned_away = |turn| model.order.iter().any(|row| *row == (turn, conversation, REJECTED));
+    assert!(known.is_none_or(turned_away), "{known:?} has two turns");
     let id = outcome.envelope.conversation_id;
     assert_eq!(*model.conversations.entry(conversation).or_insert(id), id);
     model.order.push((turn, conversation, None));

@@ -1,6 +1,9 @@
-//! Drives one response: bytes from the network through the line machine and the chunk parser, with the
-//! timers of a stream. Owns the body; whatever ends the response drops it, and with it the connection
-//! (V-L19, A111).
+//! Drives one response of any provider: bytes from the network through the line machine and the
+//! provider's reader, with the timers of a stream. Owns the body; whatever ends the response drops it,
+//! and with it the connection (V-L19, A111).
+
+mod lines;
+pub(super) mod reading;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,9 +16,13 @@ use rookery_messages::tool::head;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::chunk::{ChunkParser, Phase};
-use crate::model::error::{ErrorObject, Upstream, error_field};
-use crate::model::sse::{SseEvent, SseParser};
+use self::lines::LineParser;
+pub(super) use self::reading::{
+    Bounds, Framing, MAX_CALLS, Phase, Reading, nothing, object, silent, too_many_calls, truncated,
+    whole_arguments,
+};
+use super::error::{ErrorObject, Upstream, error_field};
+use super::sse::{SseEvent, SseParser};
 
 /// How long a finished response is given for its usage or `[DONE]` (V-L17).
 const LINGER: Duration = Duration::from_millis(250);
@@ -31,14 +38,14 @@ const MAX_EXCERPT_BYTES: usize = 4 << 10;
 enum Body {
     /// Not enough came to tell.
     Unknown,
-    Sse,
+    Stream,
     /// One JSON document: an error, or a completion that was not streamed.
     Json,
     /// HTML or the like.
     Foreign,
 }
 
-struct Driver<S> {
+struct Driver<S, R> {
     /// None once the response is over.
     bytes: Option<Pin<Box<S>>>,
     upstream: Upstream,
@@ -47,10 +54,10 @@ struct Driver<S> {
     body: Body,
     /// Bytes of a body that is not, or not yet, read as a stream.
     kept: Vec<u8>,
-    sse: SseParser,
+    frames: Frames,
     events: Vec<SseEvent>,
     /// None once its end was taken.
-    parser: Option<ChunkParser>,
+    reader: Option<R>,
     out: VecDeque<ModelDelta>,
     /// Comes after what is in `out`.
     failure: Option<ModelError>,
@@ -64,21 +71,47 @@ struct Driver<S> {
     until: Option<Instant>,
 }
 
+/// What cuts the bytes into events.
+enum Frames {
+    Sse(SseParser),
+    Lines(LineParser),
+}
+
+impl Frames {
+    fn push(&mut self, bytes: &[u8], out: &mut Vec<SseEvent>) -> Result<(), String> {
+        match self {
+            Self::Sse(parser) => parser.push(bytes, out).map_err(|error| error.to_string()),
+            Self::Lines(parser) => parser.push(bytes, out).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn is_unfinished(&self) -> bool {
+        match self {
+            Self::Sse(parser) => parser.is_unfinished(),
+            Self::Lines(parser) => parser.is_unfinished(),
+        }
+    }
+}
+
 /// The deltas of a response whose body is `bytes`. Fails after `idle` without progress (A023).
-pub(super) fn run(
+pub(super) fn run<R: Reading>(
     bytes: impl Stream<Item = Result<Bytes, ModelError>> + Send + 'static,
+    reader: R,
     upstream: Upstream,
     declared_sse: bool,
     idle: Duration,
 ) -> ModelStream {
     let driver = Driver {
         bytes: Some(Box::pin(bytes)),
-        parser: Some(ChunkParser::new(upstream.clone())),
+        reader: Some(reader),
         upstream,
         declared_sse,
         body: Body::Unknown,
         kept: Vec::new(),
-        sse: SseParser::default(),
+        frames: match R::FRAMING {
+            Framing::Sse => Frames::Sse(SseParser::default()),
+            Framing::Lines => Frames::Lines(LineParser::default()),
+        },
         events: Vec::new(),
         out: VecDeque::new(),
         failure: None,
@@ -90,7 +123,7 @@ pub(super) fn run(
     stream::unfold(driver, Driver::next).boxed()
 }
 
-impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
+impl<S: Stream<Item = Result<Bytes, ModelError>> + Send, R: Reading> Driver<S, R> {
     async fn next(mut self) -> Option<(Result<ModelDelta, ModelError>, Self)> {
         loop {
             if let Some(delta) = self.out.pop_front() {
@@ -103,6 +136,9 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
             if let Err(error) = self.advance().await {
                 // Before the error is told, so that the provider stops at once (A111).
                 self.bytes = None;
+                // What it has cost so far is billed all the same.
+                let spent = self.reader.as_mut().and_then(Reading::untold_usage);
+                self.out.extend(spent.map(ModelDelta::Usage));
                 self.failure = Some(error);
             }
         }
@@ -134,18 +170,18 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
     }
 
     fn feed(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
-        if self.body == Body::Sse {
-            return self.feed_sse(chunk);
+        if self.body == Body::Stream {
+            return self.feed_stream(chunk);
         }
         self.kept.extend_from_slice(chunk);
         if self.body == Body::Unknown {
-            self.body = kind_of(&self.kept, self.declared_sse);
+            self.body = kind_of(&self.kept, R::FRAMING, self.declared_sse);
         }
         match self.body {
             Body::Unknown => Ok(()),
-            Body::Sse => {
+            Body::Stream => {
                 let kept = std::mem::take(&mut self.kept);
-                self.feed_sse(&kept)
+                self.feed_stream(&kept)
             }
             Body::Json => {
                 self.progress();
@@ -163,12 +199,12 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
         }
     }
 
-    fn feed_sse(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
-        let read = self.sse.push(chunk, &mut self.events);
+    fn feed_stream(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
+        let read = self.frames.push(chunk, &mut self.events);
         let mut progress = false;
-        if let Some(parser) = &mut self.parser {
+        if let Some(reader) = &mut self.reader {
             for event in self.events.drain(..) {
-                progress |= parser.push(event.event.as_deref(), &event.data, &mut self.out)?;
+                progress |= reader.push(event.event.as_deref(), &event.data, &mut self.out)?;
             }
         }
         if progress {
@@ -196,7 +232,7 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
     }
 
     fn phase(&self) -> Phase {
-        self.parser.as_ref().map_or(Phase::Done, ChunkParser::phase)
+        self.reader.as_ref().map_or(Phase::Done, Reading::phase)
     }
 
     fn is_finished(&self) -> bool {
@@ -210,8 +246,8 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
             Body::Unknown | Body::Foreign => {
                 Err(self.foreign("answered with something else than an event stream"))
             }
-            Body::Sse => {
-                if self.phase() == Phase::Open && self.sse.is_unfinished() {
+            Body::Stream => {
+                if self.phase() == Phase::Open && self.frames.is_unfinished() {
                     return Err(self.upstream.error(
                         ModelErrorClass::Truncated,
                         "ended its stream inside an event; nothing it asked for was run",
@@ -227,24 +263,35 @@ impl<S: Stream<Item = Result<Bytes, ModelError>> + Send> Driver<S> {
         let Ok(document) = serde_json::from_slice::<Value>(trim_bom(&self.kept)) else {
             return Err(self.foreign("answered with neither an event stream nor a JSON document"));
         };
-        if let Some(error) = error_field(&document) {
+        // Some wrap it in a list.
+        let first = document.as_array().and_then(|items| items.first()).unwrap_or(&document);
+        let own = first.get("type").and_then(Value::as_str) == Some("error");
+        if let Some(error) = error_field(first).or_else(|| own.then_some(first)) {
             return Err(self.upstream.object(&ErrorObject::from_value(error)));
         }
-        if !document.get("choices").is_some_and(Value::is_array) {
-            return Err(self.foreign("answered with a document that is no chat completion"));
-        }
-        if let Some(parser) = &mut self.parser {
-            parser.push_value(&document, &mut self.out)?;
+        let known = match &mut self.reader {
+            Some(reader) => reader.document(&document, &mut self.out)?,
+            None => false,
+        };
+        if !known {
+            return Err(
+                self.foreign("answered with a document that is no answer to what was asked")
+            );
         }
         self.complete()
     }
 
     fn complete(&mut self) -> Result<(), ModelError> {
         self.bytes = None;
-        if let Some(parser) = self.parser.take() {
-            self.out.push_back(parser.end()?);
+        match self.reader.take() {
+            Some(mut reader) => {
+                let ended = reader.end();
+                self.out.extend(reader.untold_usage().map(ModelDelta::Usage));
+                self.out.push_back(ended?);
+                Ok(())
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn foreign(&self, what: &str) -> ModelError {
@@ -270,25 +317,27 @@ fn trim_bom(bytes: &[u8]) -> &[u8] {
 }
 
 /// Tells a body's kind by its first bytes.
-fn kind_of(bytes: &[u8], declared_sse: bool) -> Body {
+fn kind_of(bytes: &[u8], framing: Framing, declared_sse: bool) -> Body {
     if bytes.len() < BOM.len() && BOM.starts_with(bytes) {
         return Body::Unknown;
     }
     let start = trim_bom(bytes).trim_ascii_start();
     match start.first() {
         // Blank lines are allowed in an event stream; more of them than this say nothing new.
-        None if bytes.len() > MAX_EXCERPT_BYTES => Body::Sse,
+        None if bytes.len() > MAX_EXCERPT_BYTES => Body::Stream,
         None => Body::Unknown,
+        Some(b'{') if framing == Framing::Lines => Body::Stream,
         Some(b'{' | b'[') => Body::Json,
+        Some(_) if framing == Framing::Lines => Body::Foreign,
         Some(b'<') => Body::Foreign,
-        Some(_) if declared_sse => Body::Sse,
-        Some(b':') => Body::Sse,
+        Some(_) if declared_sse => Body::Stream,
+        Some(b':') => Body::Stream,
         Some(_) => {
             let word = start.split(|byte| matches!(byte, b':' | b'\n' | b'\r')).next();
             let word = word.unwrap_or(start);
             let fields: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
             if word.len() < start.len() {
-                if fields.contains(&word) { Body::Sse } else { Body::Foreign }
+                if fields.contains(&word) { Body::Stream } else { Body::Foreign }
             } else if fields.iter().any(|field| field.starts_with(word)) {
                 Body::Unknown
             } else {
@@ -299,5 +348,4 @@ fn kind_of(bytes: &[u8], declared_sse: bool) -> Body {
 }
 
 #[cfg(test)]
-#[path = "stream_tests.rs"]
 mod tests;

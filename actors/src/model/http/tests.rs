@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::model::openai::{OpenAi, OpenAiProvider};
 
 const KEY: &str = "sk-test-0123456789";
 /// Longer than anything here takes, shorter than a person's patience.
@@ -34,15 +35,10 @@ fn crypto() {
 
 fn settings(base_url: &str) -> ProviderSettings {
     ProviderSettings {
-        kind: ProviderKind::Openai,
         base_url: Some(base_url.to_owned()),
         api_key: Some(Secret::new(format!("{KEY}\n"))),
-        model: "test-model".to_owned(),
-        tool_mode: rookery_messages::settings::ToolMode::Native,
-        fallback: vec![],
         idle_timeout_secs: 10,
-        max_concurrency: 1,
-        max_attempts: 1,
+        ..ProviderSettings::new(ProviderKind::Openai, "test-model")
     }
 }
 
@@ -359,6 +355,6 @@ fn the_endpoint_is_made_from_the_base() {
         ),
         ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
     ] {
-        assert_eq!(endpoint(base).unwrap().as_str(), want);
+        assert_eq!(OpenAi::endpoint(Some(base), "m").unwrap().as_str(), want);
     }
 }

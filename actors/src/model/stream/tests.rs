@@ -6,6 +6,7 @@ use rookery_messages::chat::Usage;
 use rookery_messages::model::{FinishReason, RawCall};
 
 use super::*;
+use crate::model::openai::chunk::ChunkParser;
 
 const IDLE: Duration = Duration::from_secs(90);
 
@@ -46,6 +47,15 @@ fn body(pieces: Vec<Piece>) -> impl Stream<Item = Result<Bytes, ModelError>> + S
             }
         }
     })
+}
+
+fn run(
+    bytes: impl Stream<Item = Result<Bytes, ModelError>> + Send + 'static,
+    upstream: Upstream,
+    declared_sse: bool,
+    idle: Duration,
+) -> ModelStream {
+    super::run(bytes, ChunkParser::new(upstream.clone()), upstream, declared_sse, idle)
 }
 
 type Outcome = (Vec<ModelDelta>, Option<ModelErrorClass>);

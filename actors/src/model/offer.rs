@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rookery_messages::tool::ToolSpec;
+use serde_json::Value;
 
-use super::request::wire_tool;
-use super::schema::lower;
+use super::openai::wire_tool;
+use super::schema::{Lowered as LoweredSchema, lower};
 
 /// Most lowered schemas kept.
 const MOST_KEPT: usize = 4_096;
@@ -18,22 +19,36 @@ const MOST_REFUSED: usize = 1_024;
 #[derive(Clone)]
 pub(super) struct Offer {
     pub(super) spec: Arc<ToolSpec>,
-    /// As the API is told of it, as JSON.
+    /// Its schema, lowered.
+    pub(super) parameters: Arc<Value>,
+    /// As chat completions are told of it, as JSON: the same in every request.
     pub(super) wire: Arc<str>,
 }
 
-/// A spec, and what the API is told of it.
-type Lowered = (Weak<ToolSpec>, Arc<str>);
+/// A spec, and its offer's schema and JSON.
+type Lowered = (Weak<ToolSpec>, Arc<Value>, Arc<str>);
 
 /// What one profile knows of tools. Shared by all its calls.
-#[derive(Default)]
 pub(super) struct Offers {
+    /// Makes a schema one that the API takes.
+    lower: fn(&Value) -> LoweredSchema,
     lowered: Mutex<HashMap<String, Lowered>>,
     /// The tools that the API refused, as they were (A105).
     refused: Mutex<HashMap<String, Arc<ToolSpec>>>,
 }
 
+impl Default for Offers {
+    fn default() -> Self {
+        Self::new(lower)
+    }
+}
+
 impl Offers {
+    /// For an API that takes schemas as `lower` makes them.
+    pub(super) fn new(lower: fn(&Value) -> LoweredSchema) -> Self {
+        Self { lower, lowered: Mutex::default(), refused: Mutex::default() }
+    }
+
     /// The tools that are offered of these.
     pub(super) fn of(&self, tools: &[Arc<ToolSpec>]) -> Vec<Offer> {
         let refused = self.refused.lock();
@@ -43,7 +58,7 @@ impl Offers {
         });
         let offered: Vec<_> = offered.cloned().collect();
         drop(refused);
-        offered.into_iter().map(|spec| Offer { wire: self.lowered(&spec), spec }).collect()
+        offered.into_iter().map(|spec| self.offer(spec)).collect()
     }
 
     /// The tools in quarantine, by name.
@@ -61,27 +76,29 @@ impl Offers {
         }
     }
 
-    fn lowered(&self, spec: &Arc<ToolSpec>) -> Arc<str> {
+    fn offer(&self, spec: Arc<ToolSpec>) -> Offer {
         let mut kept = self.lowered.lock();
-        if let Some((known, wire)) = kept.get(&spec.name)
-            && std::ptr::eq(known.as_ptr(), Arc::as_ptr(spec))
+        if let Some((known, schema, wire)) = kept.get(&spec.name)
+            && std::ptr::eq(known.as_ptr(), Arc::as_ptr(&spec))
         {
-            return Arc::clone(wire);
+            return Offer { parameters: Arc::clone(schema), wire: Arc::clone(wire), spec };
         }
-        let lowered = lower(&spec.parameters);
+        let lowered = (self.lower)(&spec.parameters);
         if !lowered.loosened.is_empty() {
             let loosened: Vec<&str> = lowered.loosened.iter().map(String::as_str).collect();
             let loosened = loosened.join("; ");
             tracing::info!(tool = spec.name, loosened, "a schema was loosened for this provider");
         }
-        let wire: Arc<str> = wire_tool(spec, &lowered.schema).into();
+        let wire: Arc<str> = wire_tool(&spec, &lowered.schema).into();
+        let schema = Arc::new(lowered.schema);
         if kept.len() >= MOST_KEPT {
-            kept.retain(|_, (known, _)| known.strong_count() > 0);
+            kept.retain(|_, (known, ..)| known.strong_count() > 0);
         }
         if kept.len() < MOST_KEPT {
-            kept.insert(spec.name.clone(), (Arc::downgrade(spec), Arc::clone(&wire)));
+            let entry = (Arc::downgrade(&spec), Arc::clone(&schema), Arc::clone(&wire));
+            kept.insert(spec.name.clone(), entry);
         }
-        wire
+        Offer { parameters: schema, wire, spec }
     }
 }
 
@@ -104,7 +121,7 @@ pub(super) fn blamed<'a>(body: &str, offers: &'a [Offer]) -> Option<&'a Offer> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -122,14 +139,11 @@ mod tests {
         let offers = Offers::default();
         let tools = [spec("a", json!({"type": ["object", "null"]}))];
         let (first, second) = (offers.of(&tools), offers.of(&tools));
+        assert!(Arc::ptr_eq(&first[0].parameters, &second[0].parameters));
         assert!(Arc::ptr_eq(&first[0].wire, &second[0].wire));
-        let parameters = |offer: &Offer| {
-            let wire: Value = serde_json::from_str(&offer.wire).unwrap();
-            wire["function"]["parameters"].clone()
-        };
-        assert_eq!(parameters(&first[0]), json!({"type": "object", "properties": {}}));
+        assert_eq!(*first[0].parameters, json!({"type": "object", "properties": {}}));
         let changed = offers.of(&[spec("a", json!({"properties": {"x": true}}))]);
-        assert_eq!(parameters(&changed[0])["properties"], json!({"x": {}}));
+        assert_eq!(changed[0].parameters["properties"], json!({"x": {}}));
     }
 
     // A105

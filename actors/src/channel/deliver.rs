@@ -1,0 +1,122 @@
+//! One outbox row on its way: rendered, cut, sent part by part, over the draft that people have seen.
+//!
+//! What the platform has is written down part by part, so that another try goes on where this one
+//! stopped. A final never overtakes an edit of its draft, and needs no luck after a crash: the draft's
+//! message stands in the store.
+
+use std::sync::Arc;
+
+use rookery_messages::channel::{
+    Capabilities, ChannelAdapter, Outgoing, SendAttempt, SendBudget, Streaming,
+};
+use rookery_messages::ids::TurnId;
+use rookery_messages::store::{OutboxPayload, OutboxRow};
+
+use super::budget::Budgets;
+use super::draft::{Drafts, Seen};
+use super::render::pieces;
+use crate::store::StoreClient;
+use crate::turn::relay::remainder;
+
+/// Stands before what may be a copy.
+const REPEATED: &str = "(possibly repeated)\n\n";
+
+/// What a channel's rows are delivered with.
+#[derive(Clone)]
+pub(super) struct Delivery {
+    pub(super) adapter: Arc<dyn ChannelAdapter>,
+    pub(super) capabilities: Arc<Capabilities>,
+    pub(super) budgets: Arc<Budgets>,
+    pub(super) drafts: Arc<Drafts>,
+    pub(super) store: StoreClient,
+}
+
+impl Delivery {
+    /// One try of a row.
+    pub(super) async fn row(&self, row: &OutboxRow) -> SendAttempt {
+        let (text, seen) = match &row.message.payload {
+            OutboxPayload::Notice { text, .. } => (text, Seen::default()),
+            OutboxPayload::Reply { turn, text, .. } => match self.seen(*turn).await {
+                Ok(seen) => (text, seen),
+                Err(attempt) => return attempt,
+            },
+        };
+        let rest = remainder(&seen.shown, text);
+        if rest.trim().is_empty() && !seen.shown.is_empty() {
+            return SendAttempt::Sent { external_id: seen.message };
+        }
+        let copy = row.possibly_repeated && row.progress.is_empty() && seen.message.is_none();
+        // What takes the row as it is marks copies itself.
+        let text = match self.capabilities.limit {
+            Some(_) if copy => format!("{REPEATED}{rest}"),
+            _ => rest.to_owned(),
+        };
+        self.parts(row, &text, seen.message).await
+    }
+
+    /// What people have seen of the turn; from now on they see no more of it before the answer.
+    async fn seen(&self, turn: TurnId) -> Result<Seen, SendAttempt> {
+        if self.capabilities.streaming == Streaming::None {
+            return Ok(Seen::default());
+        }
+        if let Some(seen) = self.drafts.settle(turn).await {
+            return Ok(seen);
+        }
+        match self.store.draft(turn).await {
+            Ok(Some(row)) => Ok(Seen { closed: true, message: row.message, shown: row.shown }),
+            Ok(None) => Ok(Seen::default()),
+            Err(error) => {
+                let cause = format!("what was shown of the answer can't be read: {error}");
+                Err(SendAttempt::Failed { cause, retry_after: None })
+            }
+        }
+    }
+
+    async fn parts(&self, row: &OutboxRow, text: &str, draft: Option<String>) -> SendAttempt {
+        let pieces = pieces(text, &self.capabilities);
+        let budget = self.adapter.budget(&row.message.address);
+        let mut sent = row.progress.clone();
+        let mut draft = draft.filter(|_| sent.is_empty());
+        while let Some(piece) = pieces.get(sent.len()) {
+            let outgoing = Outgoing {
+                address: &row.message.address,
+                text: &piece.text,
+                plain: &piece.plain,
+                edit: draft.as_deref(),
+                buttons: &[],
+                row: Some(row),
+            };
+            match self.send(&budget, &outgoing).await {
+                SendAttempt::Sent { external_id } => {
+                    sent.push(external_id.or(draft.take()).unwrap_or_default());
+                    draft = None;
+                    if sent.len() < pieces.len()
+                        && let Err(error) =
+                            self.store.outbox_progress(row.message.id, sent.clone()).await
+                    {
+                        // Goes on: only a crash right now would send a part again.
+                        tracing::warn!(row = %row.message.id, %error, "a sent part was not recorded");
+                    }
+                }
+                // The draft is gone, or can't be changed any more.
+                SendAttempt::Refused { .. } if draft.is_some() => draft = None,
+                // The same change again is harmless.
+                SendAttempt::Unknown { cause } if draft.is_some() => {
+                    return SendAttempt::Failed { cause, retry_after: None };
+                }
+                other => return other,
+            }
+        }
+        SendAttempt::Sent { external_id: sent.into_iter().next().filter(|id| !id.is_empty()) }
+    }
+
+    async fn send(&self, budget: &SendBudget, outgoing: &Outgoing<'_>) -> SendAttempt {
+        if let Err(wait) = self.budgets.take(budget).await {
+            let cause = "the platform asked for a pause in this chat".to_owned();
+            return SendAttempt::Failed { cause, retry_after: Some(wait) };
+        }
+        let attempt = self.adapter.send(outgoing).await;
+        self.budgets.note(budget, &attempt);
+        attempt
+    }
+}

@@ -1,0 +1,114 @@
+//! What a channel keeps besides inbox and outbox.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rookery_messages::ids::{ChannelId, OutboxId, TurnId};
+use rookery_messages::store::{
+    ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow, StoreError, Written,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::codec;
+use super::error::Result;
+use super::reads::rows;
+
+/// How long an accepted message of the spool is known: longer than platforms deliver again.
+const KNOWN_FOR: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+pub(super) fn write(conn: &Connection, write: &ChannelWrite) -> Result<Written> {
+    match write {
+        ChannelWrite::Progress { id, sent } => progress(conn, *id, sent)?,
+        ChannelWrite::Draft(row) => draft(conn, row)?,
+        ChannelWrite::Spool(row) => return Ok(Written::Spooled(spool(conn, row)?)),
+        ChannelWrite::Unspool { channel, external_ids, at } => {
+            unspool(conn, channel, external_ids, *at)?;
+        }
+    }
+    Ok(Written::Done)
+}
+
+pub(super) fn read(conn: &Connection, read: &ChannelRead) -> Result<ChannelFound> {
+    Ok(match read {
+        ChannelRead::Draft(turn) => ChannelFound::Draft(draft_of(conn, *turn)?),
+        ChannelRead::Spool(channel) => ChannelFound::Spool(spooled(conn, channel)?),
+    })
+}
+
+fn progress(conn: &Connection, id: OutboxId, sent: &[String]) -> Result<()> {
+    let changed = conn
+        .prepare_cached("UPDATE outbox SET progress = ?2 WHERE id = ?1")?
+        .execute(params![id.0.as_bytes(), serde_json::to_string(sent)?])?;
+    if changed == 0 {
+        return Err(StoreError::NotFound.into());
+    }
+    Ok(())
+}
+
+fn draft(conn: &Connection, row: &DraftRow) -> Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO drafts (turn_id, message, shown) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (turn_id) DO UPDATE SET message = excluded.message, shown = excluded.shown",
+    )?
+    .execute(params![row.turn.0.as_bytes(), row.message, row.shown])?;
+    Ok(())
+}
+
+/// The answer of an outbox row has arrived: what was seen of it before is history.
+pub(super) fn drop_draft(conn: &Connection, id: OutboxId) -> Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM drafts WHERE turn_id = \
+         (SELECT turn_id FROM outbox WHERE id = ?1 AND kind = 'reply')",
+    )?
+    .execute([id.0.as_bytes()])?;
+    Ok(())
+}
+
+fn draft_of(conn: &Connection, turn: TurnId) -> Result<Option<DraftRow>> {
+    Ok(conn
+        .prepare_cached("SELECT message, shown FROM drafts WHERE turn_id = ?1")?
+        .query_row([turn.0.as_bytes()], |row| {
+            Ok(DraftRow { turn, message: row.get(0)?, shown: row.get(1)? })
+        })
+        .optional()?)
+}
+
+fn spool(conn: &Connection, row: &SpoolRow) -> Result<bool> {
+    let added = conn
+        .prepare_cached(
+            "INSERT INTO spool (channel, external_id, incoming, at) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (channel, external_id) DO NOTHING",
+        )?
+        .execute(params![
+            row.channel.as_str(),
+            row.incoming.external_id,
+            serde_json::to_string(&row.incoming)?,
+            codec::nanos(row.at),
+        ])?;
+    Ok(added > 0)
+}
+
+fn unspool(conn: &Connection, channel: &ChannelId, ids: &[String], at: Timestamp) -> Result<()> {
+    let mut done = conn.prepare_cached(
+        "UPDATE spool SET done_at = ?3 \
+         WHERE channel = ?1 AND external_id = ?2 AND done_at IS NULL",
+    )?;
+    for id in ids {
+        done.execute(params![channel.as_str(), id, codec::nanos(at)])?;
+    }
+    conn.prepare_cached("DELETE FROM spool WHERE done_at < ?1")?
+        .execute([codec::nanos(at - KNOWN_FOR)])?;
+    Ok(())
+}
+
+fn spooled(conn: &Connection, channel: &ChannelId) -> Result<Vec<SpoolRow>> {
+    let query =
+        "SELECT incoming, at FROM spool WHERE channel = ?1 AND done_at IS NULL ORDER BY seq";
+    rows(conn, query, [channel.as_str()], |row| {
+        Ok(SpoolRow {
+            channel: channel.clone(),
+            incoming: codec::json(row, 0)?,
+            at: codec::time(row, 1)?,
+        })
+    })
+}
