@@ -66,6 +66,9 @@ pub fn cover(
             (what, simple.text(), files, true)
         }
         None => {
+            if place.runs(command) && hides_files(command) {
+                return None;
+            }
             let files = place.bound(place.named(command))?;
             (json!({ "text": command }), command.clone(), files, place.runs(command))
         }
@@ -158,6 +161,21 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
             || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
     };
     command.split(separates).filter(|word| !word.is_empty())
+}
+
+/// Whether a text may name files in a way that isn't followed here: from another folder, by a pattern, or
+/// with quotes in a word.
+fn hides_files(command: &str) -> bool {
+    let moves = words(command).any(|word| matches!(word, "cd" | "pushd" | "popd"));
+    let quoted = command.as_bytes().windows(3).any(|bytes| {
+        let part =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'_' | b'-');
+        let quote = |byte: u8| matches!(byte, b'\'' | b'"');
+        (quote(bytes[1]) && part(bytes[0]) && (part(bytes[2]) || quote(bytes[2])))
+            || (quote(bytes[0]) && quote(bytes[1]) && part(bytes[2]))
+    });
+    let expands = command.replace("$?", "").contains(['$', '`']);
+    moves || quoted || expands || command.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// A simple command: a program and its words.
@@ -311,6 +329,19 @@ mod tests {
         fs::write(room.0.path().join("big.py"), vec![b'#'; 1_024 * 1_024 + 1]).unwrap();
         assert_eq!(room.with(json!({ "command": "python3 big.py" })), None);
         assert_eq!(room.with(json!({ "command": "sh < big.py" })), None);
+    }
+
+    // A085
+    #[test]
+    fn what_runs_files_that_cannot_be_told_from_its_text_cannot_be_granted() {
+        let room = Room::new();
+        for command in
+            ["cd sub && sh ../a.sh", "sh a*.sh", "sh ./a''.sh; true", "sh \"\"a.sh; true"]
+        {
+            assert_eq!(room.with(json!({ "command": command })), None, "{command}");
+        }
+        assert!(room.of("cat a.sh | sh").binds_files);
+        assert!(room.with(json!({ "command": "ls *.sh | sort" })).is_some());
     }
 
     // I7

@@ -95,7 +95,9 @@ impl Gate {
     pub fn forbidden_paths(&self, effects: &CallEffects) -> Arc<[PathBuf]> {
         let runs = effects.command.is_some();
         // What a command reads and writes was judged word by word; its folder is only entered.
-        self.closed.to(!runs && !effects.reads.is_empty(), !runs && !effects.writes.is_empty())
+        // What only reads reads something, even if it names no path: a search takes the whole workspace.
+        let reads = !effects.reads.is_empty() || effects.effects == Effects::ReadOnly;
+        self.closed.to(!runs && reads, !runs && !effects.writes.is_empty())
     }
 
     /// Where its tools may connect to.

@@ -271,6 +271,7 @@ fn a_read_only_path_is_read_and_not_written_and_a_write_only_one_the_reverse() {
     let closed = |effects: &CallEffects| gate.forbidden_paths(effects).to_vec();
     assert_eq!(closed(&writes("x")), [PathBuf::from("vendor")]);
     assert_eq!(closed(&reads("x")), [PathBuf::from("outbox")]);
+    assert_eq!(closed(&CallEffects::read_only()), [PathBuf::from("outbox")]);
     let mut asks = self::profile(AutonomyLevel::Supervised);
     asks.read_only_paths = vec!["vendor".into()];
     asks.write_only_paths = vec!["outbox".into()];

@@ -158,8 +158,8 @@ impl Walk<'_> {
         for part in entry.options.read(text) {
             match part {
                 Part::Unknown => {
-                    self.note(Weight::High, || {
-                        format!("what `{name} {}` does isn't known to be harmless", visible(text))
+                    self.may_run(|| {
+                        format!("what `{name} {}` does isn\'t known to be harmless", visible(text))
                     });
                     self.any_option(name, entry, argument);
                 }

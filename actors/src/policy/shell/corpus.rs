@@ -188,6 +188,36 @@ fn at_level_readonly_no_command_runs() {
     }
 }
 
+// V-M8: a listed program is no way to run one that isn't
+#[test]
+fn at_level_full_a_list_admits_no_program_that_a_listed_one_is_told_to_run() {
+    let list = ["ls", "cat", "git", "awk", "sed", "tar", "find", "sort", "jq"];
+    let profile = RiskProfile {
+        level: AutonomyLevel::Full,
+        allowed_commands: Some(list.map(str::to_owned).to_vec()),
+        ..RiskProfile::default()
+    };
+    let room = Room::new(profile, false);
+    for command in [
+        "awk 'BEGIN{system(\"rm x\")}'",
+        "sed '1e rm x' notes.txt",
+        "git -c alias.x='!rm x' x",
+        "git x",
+        "git rebase -x 'rm x' HEAD~1",
+        "tar xf x --to-command='rm x'",
+        "tar xfI x rm",
+        "sort --compress-program=./rm -S1 notes.txt",
+    ] {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::NeedsApproval(_)), "{command}: {access:?}");
+    }
+    for command in
+        ["git push", "git commit -m x", "tar xf x.tar", "find . -delete", "sort -o x notes.txt"]
+    {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+}
+
 // V-M13, A094: paths that may only be read, or only be written, hold for every way to do so
 #[test]
 fn read_only_and_write_only_paths_hold_for_what_writes_and_reads_by_itself() {

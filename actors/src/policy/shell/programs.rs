@@ -100,9 +100,7 @@ impl Walk<'_> {
         {
             for letter in first.text.split("").filter(|letter| !letter.is_empty()) {
                 if entry.options.letter(letter).is_none() {
-                    self.note(Weight::High, || {
-                        format!("what `tar {letter}` does isn't known to be harmless")
-                    });
+                    self.may_run(|| format!("what `tar {letter}` does isn't known to be harmless"));
                 }
             }
             extracts |= first.text.contains('x');
@@ -139,7 +137,7 @@ impl Walk<'_> {
                 );
             }
             match text {
-                "--arg" | "--argjson" => drop((words.next(), words.next())),
+                "--arg" | "--argjson" => drop(words.nth(1)),
                 "--slurpfile" | "--rawfile" => {
                     let file = words.nth(1);
                     let Some(file) = file.filter(|file| file.is_known()) else {
@@ -169,7 +167,7 @@ impl Walk<'_> {
                     let letters = &option[1..];
                     if !letters.chars().all(|letter| "rcnseSCMajR".contains(letter)) {
                         sure = false;
-                        self.note(Weight::High, || {
+                        self.may_run(|| {
                             format!("what `jq {}` does isn't known to be harmless", visible(option))
                         });
                     }
@@ -181,9 +179,7 @@ impl Walk<'_> {
         if sure && !files.is_empty() {
             let program = files.remove(0);
             if !program.exact().is_some_and(jq_only_filters) {
-                self.note(Weight::High, || {
-                    "the `jq` program may read files of its own choice".to_owned()
-                });
+                self.may_run(|| "the `jq` program may read files of its own choice".to_owned());
             }
         }
         for file in files.into_iter().filter(|_| !texts || !sure) {
@@ -269,9 +265,7 @@ impl Walk<'_> {
                     return;
                 }
                 Some(option) if option.starts_with('-') => {
-                    self.note(Weight::High, || {
-                        format!("`git {}` can change what git runs", visible(option))
-                    });
+                    self.may_run(|| format!("`git {}` can change what git runs", visible(option)));
                     return;
                 }
                 _ => break,
@@ -291,7 +285,7 @@ impl Walk<'_> {
         }
         let name = format!("git {sub}");
         match table::entry(&name) {
-            None => self.note(Weight::High, || {
+            None => self.may_run(|| {
                 format!("`{}` isn't known; it may be an alias, which runs anything", visible(&name))
             }),
             Some(entry) => {
@@ -362,9 +356,7 @@ impl Walk<'_> {
         }
         for script in scripts {
             if !script.exact().is_some_and(sed_only_edits) {
-                self.note(Weight::High, || {
-                    "the `sed` script may run programs or write files".to_owned()
-                });
+                self.may_run(|| "the `sed` script may run programs or write files".to_owned());
             }
         }
         if writes {
@@ -398,7 +390,7 @@ impl Walk<'_> {
             return;
         }
         if !files.remove(0).exact().is_some_and(awk_only_prints) {
-            self.note(Weight::High, || {
+            self.may_run(|| {
                 format!("the `{name}` program may run programs, or read and write files")
             });
         }

@@ -4,7 +4,7 @@ use super::finding::Weight;
 use super::places::{self, Place, Use};
 use super::table::{self, Class, Entry};
 use super::walk::{AFTER_LINKS, Simple, Walk};
-use super::word::{Argument, Certainty};
+use super::word::Argument;
 use crate::policy::display::visible;
 
 /// Where the system keeps its programs: a name there is that program.

@@ -106,6 +106,12 @@ impl Walk<'_> {
         self.found.add(weight, reason);
     }
 
+    /// It may run what nothing is known of: of high risk, and no list of programs admits it.
+    pub(super) fn may_run(&mut self, reason: impl FnOnce() -> String) {
+        let listed = self.rules.allowed.is_some_and(|list| !list.iter().any(|name| name == "*"));
+        self.note(if listed { Weight::Unclear } else { Weight::High }, reason);
+    }
+
     pub(super) fn unclear(&mut self, why: &str) {
         self.note(Weight::Unclear, || format!("the command can't be judged: {why}"));
     }

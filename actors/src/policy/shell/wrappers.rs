@@ -166,6 +166,14 @@ impl Walk<'_> {
         for (at, letter) in letters.char_indices() {
             if wrapper.takes.contains(letter) {
                 let attached = &letters[at + letter.len_utf8()..];
+                if wrapper.name == "env" && letter == 'u' {
+                    let name = if attached.is_empty() { next?.exact()? } else { attached };
+                    if table::variable(name) != Variable::Own {
+                        self.note(Weight::High, || {
+                            format!("`env -u {}` takes away what programs rely upon", visible(name))
+                        });
+                    }
+                }
                 if wrapper.name == "xargs" && letter == 'a' {
                     let file = if attached.is_empty() { next?.exact()? } else { attached };
                     self.path(file, Use::Read);
@@ -174,6 +182,12 @@ impl Walk<'_> {
             }
             if !wrapper.flags.contains(letter) {
                 return None;
+            }
+            if wrapper.name == "env" && letter == 'i' {
+                self.note(Weight::High, || {
+                    "`env -i` takes away what keeps programs from running what settings name"
+                        .to_owned()
+                });
             }
         }
         Some(1)
