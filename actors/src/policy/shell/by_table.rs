@@ -153,13 +153,13 @@ impl Walk<'_> {
         }
     }
 
-    fn option<'a>(&mut self, name: &str, entry: &Entry, argument: &Argument, seen: &mut Seen<'a>) {
+    fn option(&mut self, name: &str, entry: &Entry, argument: &Argument, seen: &mut Seen<'_>) {
         let text = &*argument.text;
         for part in entry.options.read(text) {
             match part {
                 Part::Unknown => {
                     self.may_run(|| {
-                        format!("what `{name} {}` does isn\'t known to be harmless", visible(text))
+                        format!("what `{name} {}` does isn't known to be harmless", visible(text))
                     });
                     self.any_option(name, entry, argument);
                 }

@@ -172,6 +172,8 @@ impl Walk<'_> {
                         });
                     }
                 }
+                // The program may stand behind `--args`, files only before it.
+                _ if texts && sure && !files.is_empty() => {}
                 _ => files.push(argument),
             }
         }
@@ -182,7 +184,7 @@ impl Walk<'_> {
                 self.may_run(|| "the `jq` program may read files of its own choice".to_owned());
             }
         }
-        for file in files.into_iter().filter(|_| !texts || !sure) {
+        for file in files {
             match file.is_known() {
                 true => self.path(&file.text, Use::Read),
                 false => {
