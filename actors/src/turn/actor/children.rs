@@ -55,13 +55,15 @@ impl Turn {
         messages: Vec<ChatMessage>,
     ) -> Result<(), ActorError> {
         let bundle = Arc::clone(&self.judge.bundle);
-        let specs = if tools { self.judge.tools.specs() } else { Vec::new() };
+        let known = Arc::new(self.judge.tools.specs());
+        let offered = if tools { Arc::clone(&known) } else { Arc::default() };
         self.shown = Arc::default();
         self.seen_bytes = 0;
         let report = reserve(ctx)?;
         let args = ModelArgs {
             iteration,
-            request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
+            request: ModelRequest { messages: Arc::new(messages), tools: offered },
+            known,
             chain: Arc::clone(&bundle.chain),
             strict: bundle.runtime.strict_tool_parsing,
             voice: self.voice.clone(),
