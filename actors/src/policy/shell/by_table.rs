@@ -242,6 +242,9 @@ impl Walk<'_> {
         let of_git = name.starts_with("git ") && entry.class == Class::Low;
         let named = if of_git { &seen.after } else { &seen.paths };
         let mut folders: Vec<&str> = named.iter().map(|argument| &*argument.text).collect();
+        if folders.is_empty() && entry.class > Class::Medium {
+            return;
+        }
         if folders.is_empty() || (of_git && folders.iter().any(|path| path.starts_with(':'))) {
             folders = vec!["."];
         }
