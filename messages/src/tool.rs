@@ -54,6 +54,9 @@ pub mod text {
         "the same call stands twice in one response and ran once; its result:\n";
     /// What stands before a blocked call's reason.
     pub const BLOCKED_PREFIX: &str = "blocked by policy: ";
+    /// The reason if a file that an approved command names is another one by now.
+    pub const FILES_CHANGED: &str = "a file that the command names, or its program, changed since it was \
+         approved; call it again, so that somebody can look at it as it is now";
     /// What stands before the name of a tool that isn't there.
     pub const UNKNOWN_TOOL_PREFIX: &str = "Unknown tool: ";
     /// What stands after the name of a tool that has to be activated first.

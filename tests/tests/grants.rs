@@ -98,6 +98,27 @@ async fn a_granted_script_asks_again_beside_a_call_that_could_change_it() {
     world.finish().await;
 }
 
+// I7: what was approved once is the content that was there when it was asked
+#[tokio::test]
+async fn a_script_that_changed_while_somebody_thought_about_it_does_not_run() {
+    let world = World::start(program!(), supervised()).await;
+    world.put("a.sh", "echo a >> log\n");
+    let (turn, approval) = shell(&world, "script", "sh ./a.sh").await;
+    world.put("a.sh", "echo evil >> log\n");
+    decide(&world, &turn, &approval.unwrap(), "approve").await;
+    assert!(world.read("log").is_empty());
+    let (turn, approval) = shell(&world, "again", "sh ./a.sh").await;
+    decide(&world, &turn, &approval.unwrap(), "approve").await;
+    assert_eq!(world.read("log"), "evil\n");
+    // What a command only reads or writes may change meanwhile.
+    let (turn, approval) = shell(&world, "data", "cat a.sh >> log").await;
+    world.put("a.sh", "text\n");
+    world.put("log", "");
+    decide(&world, &turn, &approval.unwrap(), "approve").await;
+    assert_eq!(world.read("log"), "text\n");
+    world.finish().await;
+}
+
 // A086
 #[tokio::test]
 async fn an_open_question_is_shown_again_after_a_lost_connection_and_a_restart_and_then_answered() {

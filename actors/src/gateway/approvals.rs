@@ -12,6 +12,7 @@ use rookery_messages::ids::{ApprovalId, GrantId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::AuthRole;
 use rookery_messages::store::{DecideApproval, DecideOutcome, NewGrant};
+use rookery_messages::tool::head;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -23,6 +24,9 @@ use super::turns::MAX_LIMIT;
 
 /// How long the router may take to have room for the hint; the approval's own deadline is the last resort.
 const HINT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Longest reason of a denial that is kept and handed to the model; more is cut.
+const MAX_REASON_BYTES: usize = 4_096;
 
 /// The list's query.
 #[derive(Debug, Deserialize)]
@@ -127,7 +131,10 @@ fn decision(
         (Word::Approve, None) => Ok(Decision::Approve),
         (Word::Always, None) => Ok(Decision::Always),
         (Word::Deny, None) => Ok(Decision::Deny {
-            reason: reason.map(|text| crate::policy::display::clean_replacement(&text)),
+            reason: reason.map(|text| {
+                let clean = crate::policy::display::clean_replacement(&text);
+                head(&clean, MAX_REASON_BYTES).to_owned()
+            }),
         }),
     }
 }

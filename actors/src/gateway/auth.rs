@@ -175,7 +175,10 @@ fn need(method: &Method, path: &str) -> Need {
         let reads = matches!(*method, Method::GET | Method::HEAD) || admin == "/v1/receipts/verify";
         return Need::Role(if reads {
             AuthRole::Viewer
-        } else if operator_may(admin) {
+        } else if operator_may(admin)
+            // Who may give a grant may take one back.
+            || (*method == Method::DELETE && admin.starts_with("/v1/grants/"))
+        {
             AuthRole::Operator
         } else {
             AuthRole::Admin
@@ -311,6 +314,9 @@ mod tests {
             (Method::POST, "/admin/v1/approvals/1", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/deadletters/1/purge", role(AuthRole::Operator)),
             (Method::GET, "/admin/v1/memory", role(AuthRole::Viewer)),
+            (Method::DELETE, "/admin/v1/grants/1", role(AuthRole::Operator)),
+            (Method::POST, "/admin/v1/grants/1", role(AuthRole::Admin)),
+            (Method::GET, "/admin/v1/grants", role(AuthRole::Viewer)),
             (Method::DELETE, "/admin/v1/memory", role(AuthRole::Operator)),
             (Method::DELETE, "/admin/v1/memory/1", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/pause", role(AuthRole::Operator)),

@@ -6,6 +6,7 @@
 //! is its whole text, with the files it names as they are.
 
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rookery_messages::tool::{CallEffects, head};
@@ -14,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::arguments::{arguments_hash, canonical_arguments, hex};
 use super::programs;
-use super::shell::{plain_words, runs_files};
+use super::shell::{is_runner, plain_words, runs_files};
 
 /// Longest pattern, in bytes. What is cut is said to be.
 const MAX_PATTERN_BYTES: usize = 4_096;
@@ -34,6 +35,8 @@ pub struct Cover {
     pub key: String,
     /// Files' contents are part of it: another call of the same response could change them.
     pub binds_files: bool,
+    /// It may run one of them: a yes to it holds only while they stay as they are.
+    pub runs_files: bool,
 }
 
 /// What a grant for this call would cover; none if nothing can be granted, because a file the command
@@ -49,20 +52,25 @@ pub fn cover(
 ) -> Option<Cover> {
     let Some(command) = &effects.command else {
         let pattern = short(format!("{tool} {}", canonical_arguments(shown)));
-        return Some(Cover { pattern, key: arguments_hash(arguments), binds_files: false });
+        let key = arguments_hash(arguments);
+        return Some(Cover { pattern, key, binds_files: false, runs_files: false });
     };
     let folder = effects.reads.first().map_or(workspace.to_path_buf(), |dir| workspace.join(dir));
     let place = Place { folder: &folder, workspace };
     let mut others = arguments.clone();
     others.remove("command");
-    let (what, text, files) = match simple(command, &place, MAX_SHELLS) {
+    let (what, text, files, runs) = match simple(command, &place, MAX_SHELLS) {
         Some(simple) => {
             let files = place.bound(simple.files())?;
-            (json!({ "program": simple.program, "words": simple.words }), simple.text(), files)
+            let what = json!({ "program": simple.program, "words": simple.words });
+            (what, simple.text(), files, true)
         }
         None => {
+            if place.runs(command) && hides_files(command) {
+                return None;
+            }
             let files = place.bound(place.named(command))?;
-            (json!({ "text": command }), command.clone(), files)
+            (json!({ "text": command }), command.clone(), files, place.runs(command))
         }
     };
     let bound: Vec<Value> = files.iter().map(|(path, hash)| json!([path, hash])).collect();
@@ -80,7 +88,8 @@ pub fn cover(
         let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
         let _ = write!(pattern, " (while {} stay as they are)", names.join(", "));
     }
-    Some(Cover { pattern: short(pattern), key, binds_files: !files.is_empty() })
+    let binds_files = !files.is_empty();
+    Some(Cover { pattern: short(pattern), key, binds_files, runs_files: binds_files && runs })
 }
 
 fn short(pattern: String) -> String {
@@ -100,16 +109,26 @@ struct Place<'a> {
 impl Place<'_> {
     /// Regular files a text names, as far as they are written out.
     fn named(&self, command: &str) -> Vec<PathBuf> {
-        let separates = |c: char| {
-            c.is_whitespace()
-                || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
-        };
-        let words = command.split(separates).filter(|word| !word.is_empty());
-        let mut files: Vec<PathBuf> =
-            words.map(|word| self.folder.join(word)).filter(|path| path.is_file()).collect();
+        let mut files: Vec<PathBuf> = words(command)
+            .map(|word| self.folder.join(word))
+            .filter(|path| path.is_file())
+            .collect();
         files.sort();
         files.dedup();
         files
+    }
+
+    /// Whether a text names something that runs files, or a program of the workspace. What it only reads
+    /// and writes may change while somebody thinks about it.
+    fn runs(&self, command: &str) -> bool {
+        words(command).any(|word| {
+            is_runner(word)
+                || self
+                    .folder
+                    .join(word)
+                    .metadata()
+                    .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        })
     }
 
     /// The files with their contents' hashes; none if one can't be bound. What lies outside of the
@@ -133,6 +152,30 @@ impl Place<'_> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         path.starts_with(self.workspace) || real(path).starts_with(real(self.workspace))
     }
+}
+
+/// The words of a text, as far as that can be told without reading it as a shell does.
+fn words(command: &str) -> impl Iterator<Item = &str> {
+    let separates = |c: char| {
+        c.is_whitespace()
+            || matches!(c, '\'' | '"' | '`' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '=')
+    };
+    command.split(separates).filter(|word| !word.is_empty())
+}
+
+/// Whether a text may name files in a way that isn't followed here: from another folder, by a pattern, or
+/// with quotes in a word.
+fn hides_files(command: &str) -> bool {
+    let moves = words(command).any(|word| matches!(word, "cd" | "pushd" | "popd"));
+    let quoted = command.as_bytes().windows(3).any(|bytes| {
+        let part =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'_' | b'-');
+        let quote = |byte: u8| matches!(byte, b'\'' | b'"');
+        (quote(bytes[1]) && part(bytes[0]) && (part(bytes[2]) || quote(bytes[2])))
+            || (quote(bytes[0]) && quote(bytes[1]) && part(bytes[2]))
+    });
+    let expands = command.replace("$?", "").contains(['$', '`']);
+    moves || quoted || expands || command.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// A simple command: a program and its words.
@@ -286,6 +329,33 @@ mod tests {
         fs::write(room.0.path().join("big.py"), vec![b'#'; 1_024 * 1_024 + 1]).unwrap();
         assert_eq!(room.with(json!({ "command": "python3 big.py" })), None);
         assert_eq!(room.with(json!({ "command": "sh < big.py" })), None);
+    }
+
+    // A085
+    #[test]
+    fn what_runs_files_that_cannot_be_told_from_its_text_cannot_be_granted() {
+        let room = Room::new();
+        for command in
+            ["cd sub && sh ../a.sh", "sh a*.sh", "sh ./a''.sh; true", "sh \"\"a.sh; true"]
+        {
+            assert_eq!(room.with(json!({ "command": command })), None, "{command}");
+        }
+        assert!(room.of("cat a.sh | sh").binds_files);
+        assert!(room.with(json!({ "command": "ls *.sh | sort" })).is_some());
+    }
+
+    // I7
+    #[test]
+    fn what_a_command_only_reads_is_told_from_what_it_may_run() {
+        let room = Room::new();
+        for command in
+            ["sh a.sh", "cat a.sh | sh", "./a.sh", ". ./a.sh; ls", "xargs sh a.sh < b.sh"]
+        {
+            assert!(room.of(command).runs_files, "{command}");
+        }
+        for command in ["cat a.sh", "echo x >> a.sh", "sort a.sh | uniq > b.sh", "ls && id"] {
+            assert!(!room.of(command).runs_files, "{command}");
+        }
     }
 
     #[test]

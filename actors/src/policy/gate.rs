@@ -18,6 +18,7 @@ use rookery_messages::tool::{Authority, CallEffects, Effects, Reach};
 
 use super::network::NetworkRules;
 use super::paths::PathGate;
+use super::shell::places::starts_later_at;
 use super::taint::carries_out;
 use command::CommandVerdict;
 
@@ -94,7 +95,9 @@ impl Gate {
     pub fn forbidden_paths(&self, effects: &CallEffects) -> Arc<[PathBuf]> {
         let runs = effects.command.is_some();
         // What a command reads and writes was judged word by word; its folder is only entered.
-        self.closed.to(!runs && !effects.reads.is_empty(), !runs && !effects.writes.is_empty())
+        // What only reads reads something, even if it names no path: a search takes the whole workspace.
+        let reads = !effects.reads.is_empty() || effects.effects == Effects::ReadOnly;
+        self.closed.to(!runs && reads, !runs && !effects.writes.is_empty())
     }
 
     /// Where its tools may connect to.
@@ -153,6 +156,9 @@ impl Gate {
         };
         let reading = for_reading.as_ref().unwrap_or(&always);
         let writing = for_writing.as_ref().unwrap_or(&always);
+        if call.effects.writes.iter().any(|path| starts_later_at(writing, path)) {
+            *risk = Risk::High;
+        }
         for (gate, paths) in [(reading, &call.effects.reads), (writing, &call.effects.writes)] {
             for path in paths {
                 match gate.resolve(path) {

@@ -8,11 +8,13 @@
 //!
 //! The parse is the policy. It tells what is written, not what an approved program does by itself.
 
+mod by_table;
 mod closed;
 mod expand;
 mod finding;
 mod glob;
-mod places;
+mod options;
+pub(crate) mod places;
 mod plain;
 mod programs;
 mod redirects;
@@ -30,5 +32,5 @@ mod corpus;
 
 pub use finding::{Finding, Weight};
 pub use plain::plain_words;
-pub use table::runs_files;
+pub use table::{is_runner, runs_files};
 pub use walk::{Rules, judge};

@@ -62,7 +62,8 @@ const FETCHERS: &[&str] = &[
     "w3m", "wget", "whois", "xh",
 ];
 /// What makes of `git` and of package managers one of them.
-const FETCHES: &[&str] = &["clone", "fetch", "pull", "ls-remote", "install", "add", "download"];
+const FETCHES: &[&str] =
+    &["clone", "fetch", "pull", "ls-remote", "install", "add", "download", "submodule", "set-head"];
 
 /// Whether a command names a program that fetches what others wrote. It is looked for by name, anywhere in
 /// the text: what hides it is asked about anyway.
@@ -80,6 +81,8 @@ pub fn fetches(command: &str) -> bool {
     };
     words().any(|word| FETCHERS.contains(&word))
         || (words().any(manages) && words().any(|word| FETCHES.contains(&word)))
+        || (words().any(|word| word == "remote")
+            && words().any(|word| matches!(word, "show" | "update" | "prune")))
 }
 
 /// Whether a command does no more than read.
@@ -114,12 +117,21 @@ mod tests {
             "sh -c 'curl x | sh'",
             "echo $(curl x)",
             "pip install x",
+            "git remote update",
+            "git -C a remote show origin",
+            "git submodule update",
         ] {
             assert!(fetches(command), "{command}");
         }
-        for command in
-            ["ls -la", "git status", "git log --oneline", "cargo test", "cat curls.txt", ""]
-        {
+        for command in [
+            "ls -la",
+            "git status",
+            "git remote -v",
+            "git log --oneline",
+            "cargo test",
+            "cat curls.txt",
+            "",
+        ] {
             assert!(!fetches(command), "{command}");
         }
     }

@@ -2,7 +2,10 @@
 //! (A128, A129).
 //!
 //! A group is ended by what the kernel says of it, not by what we remember: members are looked up in
-//! `/proc`. A process that left its group is still found by the mark in its environment.
+//! `/proc`. A process that left its group is still found by a mark in its environment, and by one that it
+//! inherits whatever it does to its environment, group and session: a limit that Linux keeps and never
+//! applies (`RLIMIT_LOCKS`, `getrlimit(2)`). Only a program that sets out to get away, by lowering that very
+//! limit (`ulimit -x`) in a session of its own without its environment, is not found.
 
 mod group;
 mod scan;
@@ -38,6 +41,13 @@ pub fn process_start_ticks(pid: i32) -> io::Result<u64> {
     scan::stat(pid).map(|stat| stat.start_ticks)
 }
 
+/// The limit for file locks by which a call's processes are known, far above any real one.
+fn tag(call: CallId) -> u64 {
+    const HIGH: u64 = 1 << 62;
+    let (first, second) = call.0.as_u64_pair();
+    HIGH | ((first.rotate_left(17) ^ second) & (HIGH - 1))
+}
+
 /// Ends the groups of a former life that are still there, and says which they were (A129).
 ///
 /// A group counts as ours only if the machine was not booted since and either its leader lives and
@@ -61,6 +71,8 @@ struct Target {
     /// The group, as long as its id is surely still its own.
     group: Option<Pid>,
     call: CallId,
+    /// When the first of them started: nothing older is one.
+    since: u64,
 }
 
 /// Processes that would not go.
@@ -75,18 +87,17 @@ impl Target {
     /// less would be to signal everybody (`kill(2)`).
     fn of_record(record: &ProcessRecord) -> Option<Self> {
         let group = (record.pgid > 1).then(|| Pid::from_raw(record.pgid))??;
-        match scan::stat(record.pgid) {
-            Ok(leader) if leader.start_ticks == record.start_ticks => {
-                Some(Self { group: Some(group), call: record.call })
-            }
+        let group = match scan::stat(record.pgid) {
+            Ok(leader) if leader.start_ticks == record.start_ticks => Some(group),
             // Taken by another process, or without a leader: only the marked ones are surely ours.
-            _ => Some(Self { group: None, call: record.call }),
-        }
+            _ => None,
+        };
+        Some(Self { group, call: record.call, since: record.start_ticks })
     }
 
     /// Who of them lives. Zombies don't: they only wait to be reaped.
     async fn members(self) -> Vec<Member> {
-        let mark = Mark { group: self.group, call: self.call };
+        let mark = Mark { group: self.group, call: self.call, since: self.since };
         tokio::task::spawn_blocking(move || scan::members(&mark)).await.unwrap_or_default()
     }
 

@@ -277,7 +277,22 @@ impl Judge {
         let (cover, grant);
         match authority {
             Authority::Policy => {}
-            Authority::Approved { approval } => ask.approval = Some(*approval),
+            Authority::Approved { approval } => {
+                // A yes to a command is one to the files it runs as they were when it was asked (I7).
+                let asked = self.approvals.iter().find(|known| known.id == *approval);
+                let offer = asked.and_then(|asked| asked.offer.as_ref());
+                if let Some(offer) = offer.filter(|_| effects.command.is_some())
+                    && self
+                        .cover(name, arguments, effects)
+                        .is_none_or(|now| now.runs_files && now.key != offer.key)
+                {
+                    return Verdict::Filled(SlotOutcome::unrun(
+                        CallState::Blocked,
+                        format!("{}{}", text::BLOCKED_PREFIX, text::FILES_CHANGED),
+                    ));
+                }
+                ask.approval = Some(*approval);
+            }
             Authority::Granted { grant: id } => {
                 cover = self.cover(name, arguments, effects);
                 grant = self.grants.lock().get(id).cloned();

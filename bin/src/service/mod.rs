@@ -5,6 +5,7 @@ mod hooks;
 pub(crate) mod memory;
 mod plan;
 mod stopping;
+mod store_health;
 mod toolbox;
 mod trim;
 

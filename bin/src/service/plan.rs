@@ -46,6 +46,7 @@ use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 use crate::config::{Environment, secrets};
 
 use super::channels::{self, Receivers};
+use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
 use super::{hooks, memory};
 
@@ -101,6 +102,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         &channel_ids,
     );
     let links = toolbox::links(&settings, &cells);
+    let store_health = Arc::new(StoreHealth::default());
     let store = cells.store_client();
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
@@ -299,7 +301,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             doors,
             desk,
             world: world.clone(),
-            probes: probes(health(inspector, &links, receivers), metrics),
+            probes: probes(health(inspector, &links, receivers, &store_health), metrics),
             tokens,
             receipts,
             extra,
@@ -308,7 +310,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     };
     Ok(ServicePlan {
         cells,
-        store: opener(opened, world),
+        store: opener(opened, world, store_health),
         observer: observer_args,
         providers,
         mcp,
@@ -320,10 +322,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
 }
 
 /// The first incarnation takes the store that is open already; later ones open it again.
-fn opener(opened: Opened, world: World) -> OpenStore {
+fn opener(opened: Opened, world: World, health: Arc<StoreHealth>) -> OpenStore {
     let Opened { writer, readers: [first, second], options, path } = opened;
     let ready = Mutex::new(Some(OpenedStore {
-        writer: Box::new(writer),
+        writer: health.watch(Box::new(writer)),
         readers: vec![Box::new(first), Box::new(second)],
     }));
     Arc::new(move || {
@@ -334,7 +336,7 @@ fn opener(opened: Opened, world: World) -> OpenStore {
         writer.begin_life(world.now())?;
         Ok(OpenedStore {
             readers: vec![Box::new(open_reader(&path)?), Box::new(open_reader(&path)?)],
-            writer: Box::new(writer),
+            writer: health.watch(Box::new(writer)),
         })
     })
 }
@@ -514,7 +516,12 @@ fn known(settings: &Settings, channels: &[ChannelId], tools: &Registry) -> Known
     }
 }
 
-fn health(inspector: Inspector, links: &Links, receivers: Receivers) -> Arc<Health> {
+fn health(
+    inspector: Inspector,
+    links: &Links,
+    receivers: Receivers,
+    store: &Arc<StoreHealth>,
+) -> Arc<Health> {
     let health = receivers.into_iter().fold(Health::new(inspector), |health, (id, status)| {
         let check = move || status.trouble().map_or(Ok(()), Err);
         health.shown(format!("receiving/{id}"), Arc::new(check))
@@ -526,6 +533,7 @@ fn health(inspector: Inspector, links: &Links, receivers: Receivers) -> Arc<Heal
     Arc::new(
         health
             .actor("store", "root/store")
+            .check("store/disk", store.check())
             .actor("sessions", "root/service/sessions")
             .actor("gateway", "root/service/gateway")
             .group("channels", "root/service/channels", Needs::Any)

@@ -23,7 +23,7 @@ pub enum StoreError {
     },
     /// The disk is full.
     #[error(
-        "the disk that holds the database is full: {0}; free space, the service goes on by itself"
+        "the disk that holds the database is full: {0}; free space: a service that runs goes on by itself, one that did not start has to be started again"
     )]
     Full(String),
     /// The database is locked, or the disk does not answer.

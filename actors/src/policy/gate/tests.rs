@@ -271,6 +271,7 @@ fn a_read_only_path_is_read_and_not_written_and_a_write_only_one_the_reverse() {
     let closed = |effects: &CallEffects| gate.forbidden_paths(effects).to_vec();
     assert_eq!(closed(&writes("x")), [PathBuf::from("vendor")]);
     assert_eq!(closed(&reads("x")), [PathBuf::from("outbox")]);
+    assert_eq!(closed(&CallEffects::read_only()), [PathBuf::from("outbox")]);
     let mut asks = self::profile(AutonomyLevel::Supervised);
     asks.read_only_paths = vec!["vendor".into()];
     asks.write_only_paths = vec!["outbox".into()];
@@ -285,6 +286,31 @@ fn a_read_only_path_is_read_and_not_written_and_a_write_only_one_the_reverse() {
         ("ls > outbox/f", "asks"),
     ] {
         assert_eq!(decide(text), then, "{text}");
+    }
+}
+
+// V-M11, A094: a file tool that writes what runs later is as heavy as the shell that does
+#[test]
+fn a_file_that_decides_what_runs_later_is_of_high_risk() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir_all(folder.path().join(".git/hooks")).expect("a folder");
+    symlink(".git", folder.path().join("repo")).expect("a link");
+    let mut profile = self::profile(AutonomyLevel::Supervised);
+    profile.auto_approve = names(&["file_write"]);
+    let gate = Gate::new(Arc::new(profile), folder.path(), &[]);
+    let judge = |path: &str| {
+        let mut effects = effects(Effects::Idempotent, Reach::Workspace);
+        effects.writes = vec![path.into()];
+        let found = gate.evaluate(&Asked::call("file_write", &effects));
+        (short(&found.decision), found.risk)
+    };
+    for path in
+        [".git/config", ".git/hooks/pre-commit", "repo/config", "a/.husky/x", ".envrc", "./.jq"]
+    {
+        assert_eq!(judge(path), ("asks", Risk::High), "{path}");
+    }
+    for path in ["notes", "src/git/config", ".gitignore", ".env"] {
+        assert_eq!(judge(path), ("allowed", Risk::Medium), "{path}");
     }
 }
 

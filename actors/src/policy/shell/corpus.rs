@@ -188,6 +188,219 @@ fn at_level_readonly_no_command_runs() {
     }
 }
 
+// V-M8: a listed program is no way to run one that isn't
+#[test]
+fn at_level_full_a_list_admits_no_program_that_a_listed_one_is_told_to_run() {
+    let list = ["ls", "cat", "git", "awk", "sed", "tar", "find", "sort", "jq"];
+    let profile = RiskProfile {
+        level: AutonomyLevel::Full,
+        allowed_commands: Some(list.map(str::to_owned).to_vec()),
+        ..RiskProfile::default()
+    };
+    let room = Room::new(profile, false);
+    for command in [
+        "awk 'BEGIN{system(\"rm x\")}'",
+        "sed '1e rm x' notes.txt",
+        "git -c alias.x='!rm x' x",
+        "git x",
+        "git rebase -x 'rm x' HEAD~1",
+        "tar xf x --to-command='rm x'",
+        "tar xfI x rm",
+        "sort --compress-program=./rm -S1 notes.txt",
+    ] {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::NeedsApproval(_)), "{command}: {access:?}");
+    }
+    for command in
+        ["git push", "git commit -m x", "tar xf x.tar", "find . -delete", "sort -o x notes.txt"]
+    {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+}
+
+// V-M13, A094: paths that may only be read, or only be written, hold for every way to do so
+#[test]
+fn read_only_and_write_only_paths_hold_for_what_writes_and_reads_by_itself() {
+    let profile = RiskProfile {
+        auto_approve: vec!["shell".to_owned()],
+        read_only_paths: vec!["docs".into()],
+        write_only_paths: vec!["logs".into()],
+        ..RiskProfile::default()
+    };
+    let room = Room::new(profile, false);
+    let writes = [
+        "echo x > docs/v",
+        "sort -o docs/v notes.txt",
+        "sort --output docs/v notes.txt",
+        "sort -nodocs/v notes.txt",
+        "sed -i s/a/b/ docs/a.md",
+        "uniq notes.txt docs/v",
+        "shuf -o docs/v notes.txt",
+        "xxd notes.txt docs/v",
+        "git log --output docs/v",
+        "git diff --output=docs/v",
+        "cp notes.txt docs/v",
+        "cp -t docs notes.txt",
+        "cp --target-directory=docs notes.txt",
+        "mv --target-directory=docs notes.txt",
+        "mv docs/a.md x",
+        "install --target-directory=docs notes.txt",
+        "tar xf notes.txt --directory=docs",
+        "tar xf notes.txt -C docs",
+        "tar xfC notes.txt docs",
+        "patch -o docs/v notes.txt data.csv",
+        "gzip docs/a.md",
+        "touch docs/v",
+        "tee docs/v",
+        "zstd notes.txt -o docs/v",
+        "unzip notes.txt -ddocs",
+        "chmod -R a+r .",
+    ];
+    let reads = [
+        "cat logs/app.log",
+        "cp logs/app.log x",
+        "cp -r logs x",
+        "mv logs/app.log x",
+        "tar cf x.tar logs",
+        "tar -cf x.tar logs/app.log",
+        "gzip -c logs/app.log",
+        "xz -c logs/app.log",
+        "zip x.zip logs/app.log",
+        "git add logs/app.log",
+        "sort -o x logs/app.log",
+        "diff --from-file=logs/app.log notes.txt",
+        "jq --rawfile x logs/app.log -n .",
+    ];
+    for command in writes.iter().chain(&reads) {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::Blocked(_)), "{command}: {access:?}");
+    }
+    // What writes where its input says may write there.
+    for command in
+        ["tar xf notes.txt", "unzip notes.txt", "patch -p0", "git checkout .", "git stash"]
+    {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::NeedsApproval(_)), "{command}: {access:?}");
+    }
+    for command in [
+        "cp docs/a.md x",
+        "cat docs/a.md",
+        "cp notes.txt logs/x",
+        "cp -t logs notes.txt",
+        "sort -o logs/x docs/a.md",
+        "tar cf x.tar src",
+        "touch logs/x",
+        "git add docs/a.md",
+    ] {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+}
+
+// V-M11, A093: what decides what runs later is of high risk, however it is written
+#[test]
+fn a_write_to_what_runs_later_is_not_approved_by_a_list() {
+    let profile = RiskProfile { auto_approve: vec!["shell".to_owned()], ..RiskProfile::default() };
+    let room = Room::new(profile, false);
+    symlink(".git", room.workspace().join("repo")).expect("a link");
+    for command in [
+        "echo x > .git/config",
+        "echo x > repo/config",
+        "cd .git && echo x > config",
+        "sort -o .git/hooks/pre-commit notes.txt",
+        "uniq notes.txt .git/hooks/pre-commit",
+        "xxd -r notes.txt .git/hooks/p",
+        "cp --target-directory=.git/hooks notes.txt",
+        "cp notes.txt -t .git/hooks",
+        "cp notes.txt .husky/x",
+        "mv notes.txt .envrc",
+        "patch --output=.git/hooks/p notes.txt data.csv",
+        "tar xf notes.txt --directory=.git",
+        "unzip notes.txt -d.git",
+        "sed -i s/a/b/ .git/config",
+        "tee .jq",
+        "git remote update",
+        "git remote show origin",
+        "hostname new",
+        "tar cf host:x notes.txt",
+    ] {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::NeedsApproval(_)), "{command}: {access:?}");
+    }
+    for command in ["cp notes.txt x", "mv notes.txt src/x", "tar cf x.tar src", "touch a"] {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+}
+
+// A093: where a path leads is looked up before anything runs
+#[test]
+fn what_may_make_links_is_not_followed_by_other_paths() {
+    let profile = RiskProfile { auto_approve: vec!["shell".to_owned()], ..RiskProfile::default() };
+    let room = Room::new(profile, false);
+    for command in [
+        "tar xf notes.txt && cat link/passwd",
+        "tar xf notes.txt; cat notes.txt",
+        "git checkout evil && cat link/passwd",
+        "git stash; echo x > link/y",
+        "unzip notes.txt && cd link && cat passwd",
+        "patch -p1 < notes.txt && cat link/passwd",
+        "cp -a src copy && cat copy/link/passwd",
+        "mv src other && cat other/link/passwd",
+        "tar xf notes.txt & cat link/passwd",
+        "sleep 1 && cat link/passwd & tar xf notes.txt",
+        "{ sleep 1; cat link/passwd; } | tar xf notes.txt",
+        "for i in 1 2; do cat link/passwd; tar xf notes.txt; done",
+        "f() { cat link/passwd; }; tar xf notes.txt; f",
+        "if tar xf notes.txt; then cat link/passwd; fi",
+        "sh -c 'tar xf notes.txt'; cat link/passwd",
+        "echo \"$(tar xf notes.txt)\"; cat link/passwd",
+    ] {
+        let access = room.ask(command);
+        assert!(matches!(access, Access::NeedsApproval(_)), "{command}: {access:?}");
+    }
+    for command in [
+        "cat notes.txt && git checkout main",
+        "mkdir out && tar xf notes.txt -C out > /dev/null 2>&1",
+        "tar xf notes.txt && echo done",
+        "tar tf notes.txt | head -5",
+        "tar cf x.tar src && ls x.tar",
+        "git stash && git status",
+        "cd src && git checkout main",
+        "touch a && cat a",
+    ] {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+}
+
+// V-M9, A093: links to elsewhere, and a folder of plain files that git takes for a repository
+#[test]
+fn what_walks_a_folder_does_not_follow_links_out_of_it() {
+    let room = Room::new(RiskProfile::default(), false);
+    for command in ["diff -r src docs", "ls -LR src", "git -C src log"] {
+        assert!(room.allows(command), "{command}: {:?}", room.ask(command));
+    }
+    symlink("/etc", room.workspace().join("src/etc")).expect("a link");
+    for command in [
+        "diff -r src docs",
+        "diff -rN docs src",
+        "ls -LR src",
+        "ls --dereference -R .",
+        "diff -r . docs",
+    ] {
+        assert!(!room.allows(command), "{command}");
+    }
+    assert!(room.allows("ls -R src"));
+    assert!(room.allows("grep -rn foo src"));
+    for part in ["HEAD", "objects", "refs"] {
+        fs::create_dir_all(room.workspace().join("docs/bare").join(part)).expect("a folder");
+    }
+    for command in
+        ["git -C docs/bare log", "cd docs/bare && git log", "cd docs/bare/refs; git status"]
+    {
+        assert!(!room.allows(command), "{command}");
+    }
+    assert!(room.allows("git -C docs log"));
+}
+
 // V-M4, V-M8: with a list, what is not on it is blocked wherever it stands
 #[test]
 fn a_list_holds_for_every_command_of_a_text() {

@@ -24,6 +24,25 @@ const STARTERS: &[&str] = &[
     ".wgetrc",
     ".envrc",
     ".husky",
+    ".githooks",
+    ".local",
+    ".jq",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".bash_aliases",
+    ".inputrc",
+    ".vimrc",
+    ".exrc",
+    ".tmux.conf",
+    ".screenrc",
+    ".gdbinit",
+    ".irbrc",
+    ".psqlrc",
+    ".sqliterc",
+    ".lesskey",
+    ".pam_environment",
 ];
 
 /// Where a path leads.
@@ -48,10 +67,7 @@ pub(super) enum Use {
 
 /// Looks `written` up from each folder that the command may stand in.
 pub(super) fn look(gate: &PathGate, written: &str, bases: &[String], used: Use) -> Place {
-    if SINKS.contains(&written)
-        || is_descriptor(written)
-        || (used == Use::Read && DEVICES.contains(&written))
-    {
+    if is_sink(written) || (used == Use::Read && DEVICES.contains(&written)) {
         return Place::Inside;
     }
     let mut found = Place::Inside;
@@ -84,6 +100,44 @@ pub(super) fn starts_later(written: &str) -> bool {
     })
 }
 
+/// Whether what `written` leads to decides what runs later, by its own name or through links.
+pub(crate) fn starts_later_at(gate: &PathGate, written: &str) -> bool {
+    starts_later(written)
+        || gate
+            .resolve(written)
+            .is_ok_and(|found| starts_later(&found.relative().to_string_lossy()))
+}
+
+/// Most entries looked at for links that lead out.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Whether a link in or below `written` leads out of the workspace, or there are too many files to tell.
+pub(super) fn leads_out(gate: &PathGate, written: &str, bases: &[String]) -> bool {
+    let mut entries = 0;
+    let mut open: Vec<String> = from_bases(written, bases).collect();
+    while let Some(folder) = open.pop() {
+        let Ok(listing) = std::fs::read_dir(gate.workspace().join(&folder)) else { continue };
+        for entry in listing {
+            entries += 1;
+            if entries > MAX_ENTRIES {
+                return true;
+            }
+            let Ok(entry) = entry else { continue };
+            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
+                return true;
+            };
+            let path = format!("{folder}/{name}");
+            if kind.is_symlink() && gate.resolve(&path).is_err_and(|e| e.is_policy()) {
+                return true;
+            }
+            if kind.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    false
+}
+
 /// The word as a path, from each folder the command may stand in.
 pub(super) fn from_bases<'a>(
     word: &'a str,
@@ -93,6 +147,11 @@ pub(super) fn from_bases<'a>(
         true => word.to_owned(),
         false => format!("{base}/{word}"),
     })
+}
+
+/// Whether it is a place that everything may be written to.
+pub(super) fn is_sink(written: &str) -> bool {
+    SINKS.contains(&written) || is_descriptor(written)
 }
 
 fn is_descriptor(written: &str) -> bool {

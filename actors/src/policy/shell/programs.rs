@@ -2,7 +2,7 @@
 
 use super::finding::Weight;
 use super::places::Use;
-use super::scripts::{awk_only_prints, sed_only_edits};
+use super::scripts::{awk_only_prints, jq_only_filters, sed_only_edits};
 use super::table::{self, Entry};
 use super::walk::Walk;
 use super::word::{Argument, Certainty};
@@ -68,8 +68,8 @@ impl Walk<'_> {
         match name {
             "find" => self.find(arguments),
             "git" => self.git(arguments),
-            "sed" => self.sed(entry, arguments),
-            "awk" | "gawk" | "mawk" | "nawk" => self.awk(name, entry, arguments),
+            "sed" => self.sed(arguments),
+            "awk" | "gawk" | "mawk" | "nawk" => self.awk(name, arguments),
             "ps" => self.ps(arguments),
             "date" => {
                 let sets = |argument: &Argument| {
@@ -81,19 +81,117 @@ impl Walk<'_> {
                 }
                 return false;
             }
-            "tar" => {
-                // The first word may be a bundle of options without its `-`.
-                let mut arguments = arguments.to_vec();
-                if let Some(first) =
-                    arguments.first_mut().filter(|first| !first.text.starts_with('-'))
-                {
-                    first.text.insert(0, '-');
-                }
-                self.by_table(name, entry, &arguments);
-            }
+            "tar" => self.tar(name, entry, arguments),
+            "jq" => self.jq(name, arguments),
+            "test" => self.test_words(arguments),
             _ => return false,
         }
         true
+    }
+
+    fn tar(&mut self, name: &str, entry: &Entry, arguments: &[Argument]) {
+        let used = self.links.used;
+        let mut rest = arguments;
+        let mut extracts = false;
+        // The first word may be a bundle of options without its `-`; their values are the words behind it.
+        if let [first, more @ ..] = arguments
+            && !first.text.starts_with('-')
+            && first.is_known()
+        {
+            for letter in first.text.split("").filter(|letter| !letter.is_empty()) {
+                if entry.options.letter(letter).is_none() {
+                    self.may_run(|| format!("what `tar {letter}` does isn't known to be harmless"));
+                }
+            }
+            extracts |= first.text.contains('x');
+            rest = more;
+        }
+        for argument in rest {
+            let text = &*argument.text;
+            extracts |= matches!(text, "--extract" | "--get")
+                || (text.starts_with('-') && !text.starts_with("--") && text.contains('x'));
+            // `HOST:FILE` is an archive on another machine, reached by `rsh` or `ssh`.
+            if text.contains(':') {
+                self.note(Weight::High, || {
+                    format!("`tar` may take `{}` for a file on another machine", visible(text))
+                });
+            }
+        }
+        self.by_table(name, entry, rest);
+        if extracts {
+            self.makes_links(used);
+            self.writes_here(name);
+        }
+    }
+
+    fn jq(&mut self, name: &str, arguments: &[Argument]) {
+        let mut files = Vec::new();
+        let mut texts = false;
+        let mut sure = true;
+        let mut words = arguments.iter();
+        while let Some(argument) = words.next() {
+            let text = &*argument.text;
+            if argument.exact().is_none() && (text.is_empty() || text.starts_with('-')) {
+                return self.unclear(
+                    "an argument of `jq` that may be an option is only known when it runs",
+                );
+            }
+            match text {
+                "--arg" | "--argjson" => drop(words.nth(1)),
+                "--slurpfile" | "--rawfile" => {
+                    let file = words.nth(1);
+                    let Some(file) = file.filter(|file| file.is_known()) else {
+                        return self.unclear("a path that `jq` uses is only known when it runs");
+                    };
+                    self.path(&file.text, Use::Read);
+                }
+                "--indent" => drop(words.next()),
+                "--args" | "--jsonargs" => texts = true,
+                "--raw-output"
+                | "--raw-input"
+                | "--compact-output"
+                | "--null-input"
+                | "--slurp"
+                | "--exit-status"
+                | "--sort-keys"
+                | "--color-output"
+                | "--monochrome-output"
+                | "--ascii-output"
+                | "--join-output"
+                | "--tab"
+                | "--stream"
+                | "--seq"
+                | "--unbuffered"
+                | "--raw-output0" => {}
+                option if option.starts_with('-') && option.len() > 1 => {
+                    let letters = &option[1..];
+                    if !letters.chars().all(|letter| "rcnseSCMajR".contains(letter)) {
+                        sure = false;
+                        self.may_run(|| {
+                            format!("what `jq {}` does isn't known to be harmless", visible(option))
+                        });
+                    }
+                }
+                // The program may stand behind `--args`, files only before it.
+                _ if texts && sure && !files.is_empty() => {}
+                _ => files.push(argument),
+            }
+        }
+        // Of an option that isn't known the next word may be the value, and the program stand elsewhere.
+        if sure && !files.is_empty() {
+            let program = files.remove(0);
+            if !program.exact().is_some_and(jq_only_filters) {
+                self.may_run(|| "the `jq` program may read files of its own choice".to_owned());
+            }
+        }
+        for file in files {
+            match file.is_known() {
+                true => self.path(&file.text, Use::Read),
+                false => {
+                    self.unclear(&format!("a path that `{name}` uses is only known when it runs"))
+                }
+            }
+        }
     }
 
     fn find(&mut self, arguments: &[Argument]) {
@@ -169,14 +267,13 @@ impl Walk<'_> {
                     return;
                 }
                 Some(option) if option.starts_with('-') => {
-                    self.note(Weight::High, || {
-                        format!("`git {}` can change what git runs", visible(option))
-                    });
+                    self.may_run(|| format!("`git {}` can change what git runs", visible(option)));
                     return;
                 }
                 _ => break,
             }
         }
+        self.bare_repository();
         let [sub, rest @ ..] = rest else { return };
         let Some(sub) = sub.exact() else {
             return self.unclear("the subcommand of `git` is only known when it runs");
@@ -190,7 +287,7 @@ impl Walk<'_> {
         }
         let name = format!("git {sub}");
         match table::entry(&name) {
-            None => self.note(Weight::High, || {
+            None => self.may_run(|| {
                 format!("`{}` isn't known; it may be an alias, which runs anything", visible(&name))
             }),
             Some(entry) => {
@@ -207,12 +304,35 @@ impl Walk<'_> {
         }
     }
 
-    fn sed(&mut self, entry: &Entry, arguments: &[Argument]) {
+    /// A folder of plain files may be a repository too, whose settings name programs.
+    fn bare_repository(&mut self) {
+        let root = self.root().to_path_buf();
+        let is_bare = |folder: &std::path::Path| {
+            ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists())
+        };
+        let starts: Vec<_> = self.scope.bases.iter().map(|base| root.join(base)).collect();
+        let bare = starts.iter().any(|start| {
+            start.ancestors().take_while(|folder| folder.starts_with(&root)).any(is_bare)
+        });
+        if bare {
+            self.note(Weight::High, || {
+                "git would use a folder of the workspace as a repository, whose settings can name programs to \
+                 run"
+                    .to_owned()
+            });
+        }
+    }
+
+    fn sed(&mut self, arguments: &[Argument]) {
         let mut files = Vec::new();
         let mut scripts = Vec::new();
         let mut given = false;
+        let mut writes = false;
         let mut words = arguments.iter();
         while let Some(argument) = words.next() {
+            if argument.exact().is_none() && argument.text.starts_with('-') {
+                return self.unclear("an option of `sed` is only known when it runs");
+            }
             match &*argument.text {
                 "-e" | "--expression" => {
                     given = true;
@@ -221,6 +341,7 @@ impl Walk<'_> {
                 "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-nE" | "-En" | "-nr" | "--quiet"
                 | "--silent" | "--posix" | "--sandbox" | "--" => {}
                 "-i" | "--in-place" => {
+                    writes = true;
                     self.note(Weight::Medium, || "`sed -i` writes to files".to_owned());
                 }
                 option if option.starts_with('-') && option.len() > 1 => {
@@ -237,18 +358,26 @@ impl Walk<'_> {
         }
         for script in scripts {
             if !script.exact().is_some_and(sed_only_edits) {
-                self.note(Weight::High, || {
-                    "the `sed` script may run programs or write files".to_owned()
-                });
+                self.may_run(|| "the `sed` script may run programs or write files".to_owned());
             }
         }
-        self.files("sed", entry, &files);
+        if writes {
+            for file in files.iter().filter(|file| file.is_known()) {
+                self.path(&file.text, Use::Write);
+                self.write(&file.text, "`sed -i`");
+            }
+        }
+        self.files("sed", &files);
     }
 
-    fn awk(&mut self, name: &str, entry: &Entry, arguments: &[Argument]) {
+    fn awk(&mut self, name: &str, arguments: &[Argument]) {
         let mut files = Vec::new();
         let mut words = arguments.iter();
         while let Some(argument) = words.next() {
+            if argument.exact().is_none() && argument.text.starts_with('-') && argument.text != "-F"
+            {
+                return self.unclear(&format!("an option of `{name}` is only known when it runs"));
+            }
             match &*argument.text {
                 "-F" | "-v" => drop(words.next()),
                 "--" => {}
@@ -263,25 +392,17 @@ impl Walk<'_> {
             return;
         }
         if !files.remove(0).exact().is_some_and(awk_only_prints) {
-            self.note(Weight::High, || {
+            self.may_run(|| {
                 format!("the `{name}` program may run programs, or read and write files")
             });
         }
-        self.files(name, entry, &files);
+        self.files(name, &files);
     }
 
-    fn files(&mut self, name: &str, entry: &Entry, files: &[&Argument]) {
-        let used = if entry.class == table::Class::Low { Use::Read } else { Use::Write };
+    fn files(&mut self, name: &str, files: &[&Argument]) {
         for file in files {
             match file.is_known() {
-                true => {
-                    self.path(&file.text, used);
-                    if super::places::starts_later(&file.text)
-                        && self.found.weight == Weight::Medium
-                    {
-                        self.write(&file.text, &format!("`{name}`"));
-                    }
-                }
+                true => self.path(&file.text, Use::Read),
                 false => {
                     self.unclear(&format!("a path that `{name}` uses is only known when it runs"))
                 }

@@ -96,7 +96,10 @@ impl Walk<'_> {
 
     /// Something writes to a path.
     pub(super) fn write(&mut self, path: &str, who: &str) {
-        if places::starts_later(path) {
+        let gate = self.rules.writing;
+        if places::from_bases(path, &self.scope.bases)
+            .any(|path| places::starts_later_at(gate, &path))
+        {
             self.note(Weight::High, || {
                 format!("{who} writes to `{path}`, which decides what runs later")
             });

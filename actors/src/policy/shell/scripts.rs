@@ -54,23 +54,51 @@ fn sed_address(text: &str) -> Option<&str> {
     })
 }
 
-/// What follows the next unescaped delimiter. A bracket expression may hide one: not followed.
+/// What follows the next unescaped delimiter. Whether a bracket hides one depends on the `sed`, so that a
+/// bracket expression is only followed where all of them read it alike.
 fn up_to(text: &str, delimiter: char) -> Option<&str> {
-    let mut escaped = false;
-    let mut bracket = false;
-    for (at, c) in text.char_indices() {
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
         match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' => bracket = true,
-            ']' => bracket = false,
-            c if c == delimiter => {
-                return (!bracket).then_some(&text[at + c.len_utf8()..]);
+            '\\' => drop(chars.next()?),
+            c if c == delimiter => return Some(&text[at + c.len_utf8()..]),
+            '[' => {
+                let end = bracket(&text[at..], delimiter)?;
+                while chars.clone().next().is_some_and(|(next, _)| next < at + end) {
+                    chars.next();
+                }
             }
             _ => {}
         }
     }
     None
+}
+
+/// How long the bracket expression is that `text` begins with, if it is a plain one: no `]` or backslash in
+/// it, no delimiter, and of what has brackets itself only `[:CLASS:]`.
+fn bracket(text: &str, delimiter: char) -> Option<usize> {
+    let mut at = if text.starts_with("[^") { 2 } else { 1 };
+    if text[at..].starts_with(']') {
+        return None;
+    }
+    loop {
+        let rest = &text[at..];
+        let c = rest.chars().next().filter(|c| *c != delimiter && *c != '\\')?;
+        if c == ']' {
+            return Some(at + 1);
+        }
+        at += match c {
+            '[' => {
+                let class = rest.strip_prefix("[:").filter(|_| delimiter != ':')?;
+                let letters = class.bytes().take_while(u8::is_ascii_lowercase).count();
+                if letters == 0 || !class[letters..].starts_with(":]") {
+                    return None;
+                }
+                letters + 4
+            }
+            c => c.len_utf8(),
+        };
+    }
 }
 
 /// A command ends here.
@@ -85,6 +113,12 @@ pub(super) fn awk_only_prints(program: &str) -> bool {
     let pipes = program.replace("||", "").contains(['|', '@']);
     let writes = program.contains('>') && program.contains("print");
     !pipes && !writes && !reaches.iter().any(|word| program.contains(word))
+}
+
+/// Whether a `jq` program only works on what it is given: modules are files it looks for by itself.
+pub(super) fn jq_only_filters(program: &str) -> bool {
+    let words = program.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    !words.into_iter().any(|word| matches!(word, "import" | "include" | "modulemeta"))
 }
 
 #[cfg(test)]
@@ -109,6 +143,9 @@ mod tests {
             "=",
             "1d; 2d",
             "s,/usr,/opt,g",
+            "s/[[:space:]]*$//",
+            "/[^0-9a-f]/d",
+            "s/[a-z]/[x]/",
         ] {
             assert!(sed_only_edits(script), "{script}");
         }
@@ -130,8 +167,31 @@ mod tests {
             "b x",
             "1~2e id",
             "F;e",
+            "s/[]/]/;y/e;id/exid/",
+            "s/[^]/]/;y/e;id/exid/",
+            "s/[[:alpha:]/]/;y/e;id/exid/",
+            "s/[[.a.]/]/;y/e;id/exid/",
+            "s/[\\]/]/;y/e;id/exid/",
+            "/[]/p;y/]/wqw/",
+            "s/a/[/;s/]/b/e",
+            "s:[[:alpha:]]:x:",
         ] {
             assert!(!sed_only_edits(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_jq_program_that_takes_modules_is_told_from_one_that_filters() {
+        for program in [".", ".items[] | .name", "map(select(.a > 1))", "$ENV.PATH"] {
+            assert!(jq_only_filters(program), "{program}");
+        }
+        for program in [
+            "import \"x\" as $d {search:\"/etc\"}; $d",
+            "include \"x\"; .",
+            "\"x\"|modulemeta",
+            "#\nimport\"x\" as x; .",
+        ] {
+            assert!(!jq_only_filters(program), "{program}");
         }
     }
 

@@ -4,18 +4,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::finding::Weight;
+use super::options::Options;
 
 const COMMANDS: &str = include_str!("commands.txt");
 const VARIABLES: &str = include_str!("variables.txt");
 
 static PROGRAMS: LazyLock<HashMap<&str, Entry>> =
     LazyLock::new(|| rows(COMMANDS).filter_map(entry_of).collect());
+/// Options that rows share, by the row's name.
+static SHARED: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    let shared = rows(COMMANDS).filter(|row| row.starts_with('='));
+    shared
+        .filter_map(|row| row.split_once('|'))
+        .map(|(name, options)| (name.trim(), options.split_whitespace().collect()))
+        .collect()
+});
 static LOADERS: LazyLock<HashSet<&str>> = LazyLock::new(|| section("loader"));
 static SPECIAL: LazyLock<HashSet<&str>> = LazyLock::new(|| section("special"));
 static HARMLESS: LazyLock<HashSet<&str>> = LazyLock::new(|| section("harmless"));
 
 /// What running a program means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Class {
     /// It only reads.
     Low,
@@ -68,16 +77,24 @@ impl Class {
 /// How the operands of a program are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operands {
-    /// Each is a path.
+    /// Each is a path that is read.
     Paths,
-    /// The first is a path; more of them make it change something.
+    /// The first is a path that is read, a second one that is written to.
     Path,
+    /// All but the last are read, the last is written to.
+    Copy,
+    /// Each is read and written.
+    Change,
+    /// Each is written.
+    Write,
     /// Plain text.
     Text,
     /// The first is a pattern or program text, the others are paths.
     Pattern,
     /// It takes none; with one it changes something.
     None,
+    /// It takes none; with one it changes something outside the workspace, or reaches out.
+    Never,
 }
 
 /// A row of the table.
@@ -85,14 +102,20 @@ pub(super) enum Operands {
 pub(super) struct Entry {
     pub(super) class: Class,
     pub(super) operands: Operands,
-    /// Options that make it write.
-    pub(super) write: Vec<&'static str>,
-    /// Options that make it run, reach or destroy something.
-    pub(super) high: Vec<&'static str>,
-    /// If not empty: the only options with which it is what its class says.
-    pub(super) only: Vec<&'static str>,
-    /// Options with which it takes whole folders; `*` is always.
-    pub(super) deep: Vec<&'static str>,
+    /// The options with which it is what its class says.
+    pub(super) options: Options,
+    /// All that follows is text.
+    pub(super) any: bool,
+    /// Options end at the first operand.
+    pub(super) first: bool,
+    /// It takes whole folders.
+    pub(super) deep: bool,
+    /// It follows the links in them.
+    pub(super) follows: bool,
+    /// It can make links.
+    pub(super) links: bool,
+    /// It writes where its input says.
+    pub(super) here: bool,
 }
 
 /// The row of a program or of `git SUBCOMMAND`, under this name or a versioned one (`python3.12`).
@@ -109,6 +132,12 @@ pub fn runs_files(program: &str) -> bool {
     let runs =
         |entry: &Entry| matches!(entry.class, Class::Runs | Class::Interpreter | Class::Installs);
     name != "git" && (starts_others || entry(name).is_none_or(runs))
+}
+
+/// Whether a word is the name of a program that is known to run what files say.
+pub fn is_runner(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    name != "git" && entry(name).is_some() && runs_files(name)
 }
 
 /// What an assignment to a variable may do.
@@ -141,9 +170,7 @@ pub(super) fn variable(name: &str) -> Variable {
 }
 
 fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
-    text.lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-        .filter(|row| !row.is_empty())
+    text.lines().map(str::trim).filter(|row| !row.is_empty() && !row.starts_with('#'))
 }
 
 fn section(kind: &str) -> HashSet<&'static str> {
@@ -155,29 +182,47 @@ fn section(kind: &str) -> HashSet<&'static str> {
 }
 
 fn entry_of(row: &'static str) -> Option<(&'static str, Entry)> {
-    let (name, rest) = row.split_once('|')?;
+    let (name, rest) = row.split_once('|').filter(|_| !row.starts_with('='))?;
     let mut cells = rest.split_whitespace();
     let class = Class::of(cells.next()?)?;
     let operands = match cells.next()? {
         "paths" => Operands::Paths,
         "path" => Operands::Path,
+        "copy" => Operands::Copy,
+        "change" => Operands::Change,
+        "write" => Operands::Write,
         "text" => Operands::Text,
         "pattern" => Operands::Pattern,
         "none" => Operands::None,
+        "never" => Operands::Never,
         _ => return None,
     };
-    let empty = Vec::new;
-    let mut entry =
-        Entry { class, operands, write: empty(), high: empty(), only: empty(), deep: empty() };
+    let mut entry = Entry {
+        class,
+        operands,
+        options: Options::default(),
+        any: false,
+        first: false,
+        deep: false,
+        follows: false,
+        links: false,
+        here: false,
+    };
     for cell in cells {
-        let (key, values) = cell.split_once('=')?;
-        let values = values.split(',').collect();
-        match key {
-            "write" => entry.write = values,
-            "high" => entry.high = values,
-            "only" => entry.only = values,
-            "deep" => entry.deep = values,
-            _ => return None,
+        match cell {
+            "any" => entry.any = true,
+            "first" => entry.first = true,
+            "single" => entry.options.single(),
+            "deep" => entry.deep = true,
+            "follows" => entry.follows = true,
+            "links" => entry.links = true,
+            "here" => entry.here = true,
+            shared if shared.starts_with('=') => {
+                for option in SHARED.get(shared)? {
+                    entry.options.add(option)?;
+                }
+            }
+            option => entry.options.add(option)?,
         }
     }
     Some((name.trim(), entry))
@@ -190,7 +235,7 @@ mod tests {
     #[test]
     fn every_row_of_the_tables_is_read_and_no_name_stands_twice() {
         let mut names = HashSet::new();
-        for row in rows(COMMANDS) {
+        for row in rows(COMMANDS).filter(|row| !row.starts_with('=')) {
             let (name, _) = entry_of(row).unwrap_or_else(|| panic!("{row}"));
             assert!(names.insert(name), "{name} stands twice");
         }

@@ -2,9 +2,10 @@
 
 use tree_sitter::Node;
 
+use super::finding::Weight;
 use super::syntax::{children, text};
 use super::walk::Walk;
-use super::word::Certainty;
+use super::word::{Argument, Certainty};
 
 const BOTH: &[&str] = &["[", "]", "[[", "]]", "=", "==", "!=", "!"];
 const NUMBERS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
@@ -14,6 +15,33 @@ const LOOKS: &[&str] = &[
 ];
 
 impl Walk<'_> {
+    /// A word of `test`, where `--` means nothing: some operators evaluate the word behind them.
+    pub(super) fn test_word(&mut self, argument: &Argument) {
+        let text = &*argument.text;
+        if argument.certainty == Certainty::Loose {
+            return self
+                .unclear("an argument of `test` can become several; quote it, or write it out");
+        }
+        if matches!(text, "-v" | "-R") {
+            self.note(Weight::High, || format!("`test {text}` evaluates what it is given"));
+        }
+    }
+
+    /// The words of `test`. One that isn't known may be an operator, unless one follows it.
+    pub(super) fn test_words(&mut self, arguments: &[Argument]) {
+        for (n, argument) in arguments.iter().enumerate() {
+            self.test_word(argument);
+            let may_be = !argument.is_known() && matches!(&*argument.text, "" | "-");
+            let compared = |next: &Argument| {
+                matches!(&*next.text, "=" | "==" | "!=" | ")" | "-nt" | "-ot" | "-ef" | "-a" | "-o")
+                    || NUMBERS.contains(&&*next.text)
+            };
+            if may_be && arguments.get(n + 1).is_some_and(|next| !compared(next)) {
+                self.unclear("an operator of `test` is only known when it runs");
+            }
+        }
+    }
+
     /// A test. What is in it is told apart by its operators, so these must be sure.
     pub(super) fn test(&mut self, node: Node<'_>, source: &str) {
         let double = node.child(0).is_some_and(|first| first.kind() == "[[");
@@ -41,6 +69,7 @@ impl Walk<'_> {
                 _ => {
                     let arguments = self.word(node, source);
                     let arguments = arguments.arguments(&self.scope.bases, self.root());
+                    arguments.iter().for_each(|argument| self.test_word(argument));
                     let loose = |a: &super::word::Argument| a.certainty == Certainty::Loose;
                     if !double && (arguments.len() != 1 || arguments.iter().any(loose)) {
                         self.unclear(

@@ -17,6 +17,10 @@ use crate::policy::paths::PathGate;
 /// How many texts may stand within each other (`sh -c "sh -c ..."`).
 const MAX_TEXTS: u32 = 6;
 
+/// Why a path isn't looked up any more.
+pub(super) const AFTER_LINKS: &str = "something in it may make links, and where its other paths lead is only known then; run that in a call \
+     of its own";
+
 /// What a command is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
@@ -40,6 +44,7 @@ pub fn judge(command: &str, rules: Rules<'_>) -> Finding {
         scope: Scope { bases: rules.bases.to_vec(), ..Scope::default() },
         functions: HashSet::new(),
         assigned: HashMap::new(),
+        links: Links::default(),
         texts: 0,
     };
     if let Some(path) = closed::find(command, rules.bases, rules.always) {
@@ -61,7 +66,19 @@ pub(super) struct Walk<'a> {
     pub(super) functions: HashSet<String>,
     /// How often each name is assigned in the text at hand.
     pub(super) assigned: HashMap<String, u32>,
+    pub(super) links: Links,
     pub(super) texts: u32,
+}
+
+/// What was made of links so far, in the order in which things run.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Something that may make links has run, so that paths may lead elsewhere than they did when looked up.
+    pub(super) made: bool,
+    /// How many things around what is looked at run at the same time as others.
+    parallel: u32,
+    /// One of those that may still run uses a path.
+    pub(super) used: bool,
 }
 
 /// What is true at one point of the text.
@@ -89,6 +106,12 @@ impl Walk<'_> {
         self.found.add(weight, reason);
     }
 
+    /// It may run what nothing is known of: of high risk, and no list of programs admits it.
+    pub(super) fn may_run(&mut self, reason: impl FnOnce() -> String) {
+        let listed = self.rules.allowed.is_some_and(|list| !list.iter().any(|name| name == "*"));
+        self.note(if listed { Weight::Unclear } else { Weight::High }, reason);
+    }
+
     pub(super) fn unclear(&mut self, why: &str) {
         self.note(Weight::Unclear, || format!("the command can't be judged: {why}"));
     }
@@ -98,8 +121,31 @@ impl Walk<'_> {
         self.note(Weight::Closed, || e.to_string());
     }
 
+    /// Something that may make links. `used`: something that runs at the same time uses paths.
+    pub(super) fn makes_links(&mut self, used: bool) {
+        self.links.made = true;
+        if used {
+            self.unclear(AFTER_LINKS);
+        }
+    }
+
+    /// Runs `step`, which runs while other things do; `for_good`: they go on behind it.
+    fn at_once(&mut self, for_good: bool, step: impl FnOnce(&mut Self)) {
+        let before = std::mem::take(&mut self.links.used);
+        self.links.parallel += 1;
+        step(self);
+        self.links.parallel -= 1;
+        self.links.used = before || (self.links.used && (for_good || self.links.parallel > 0));
+    }
+
     /// A path that the command uses.
     pub(super) fn path(&mut self, written: &str, used: Use) {
+        if !places::is_sink(written) {
+            if self.links.made {
+                self.unclear(AFTER_LINKS);
+            }
+            self.links.used |= self.links.parallel > 0;
+        }
         let gate = match used {
             Use::Read => self.rules.paths,
             Use::Write => self.rules.writing,
@@ -184,7 +230,11 @@ impl Walk<'_> {
                 continue;
             }
             match parts.get(n + 1).map(Node::kind) {
-                Some("&") => self.aside(|walk| walk.statement(*part, source)),
+                Some("&") => {
+                    self.at_once(true, |walk| {
+                        walk.aside(|walk| walk.statement(*part, source));
+                    });
+                }
                 _ => self.statement(*part, source),
             }
         }
@@ -228,13 +278,15 @@ impl Walk<'_> {
 
     pub(super) fn pipeline(&mut self, node: Node<'_>, source: &str) {
         let first = children(node).first().is_some_and(Node::is_named);
-        let stages = children(node).into_iter().filter(Node::is_named);
-        for (n, stage) in stages.enumerate() {
-            self.aside(|walk| {
-                walk.scope.fed |= n > 0 || !first;
-                walk.statement(stage, source);
-            });
-        }
+        self.at_once(false, |walk| {
+            let stages = children(node).into_iter().filter(Node::is_named);
+            for (n, stage) in stages.enumerate() {
+                walk.aside(|walk| {
+                    walk.scope.fed |= n > 0 || !first;
+                    walk.statement(stage, source);
+                });
+            }
+        });
     }
 
     /// `if`, `elif`, `else`: what one branch sets is unknown to the next.
@@ -250,11 +302,17 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn looped(&mut self, step: impl FnOnce(&mut Self)) {
-        self.aside(|walk| {
+    pub(super) fn looped(&mut self, mut step: impl FnMut(&mut Self)) {
+        let made = self.links.made;
+        let mut once = |walk: &mut Self| {
             walk.scope.held = true;
             step(walk);
-        });
+        };
+        self.aside(&mut once);
+        // What one round makes is there in the next.
+        if self.links.made && !made {
+            self.aside(once);
+        }
     }
 
     pub(super) fn for_each(&mut self, node: Node<'_>, source: &str) {
@@ -327,6 +385,7 @@ impl Walk<'_> {
         let mut bodies = 0;
         self.looped(|walk| {
             walk.scope.vars.clear();
+            bodies = 0;
             for part in &parts {
                 match part.kind() {
                     "compound_statement" | "subshell" | "if_statement" | "test_command" => {

@@ -11,7 +11,7 @@ use crate::policy::display::visible;
 /// How a wrapper's arguments are read up to the program it starts.
 struct Wrapper {
     name: &'static str,
-    /// Short options that take a value.
+    /// Short options that take a value. The one of `xargs -a` is a path that is read.
     takes: &'static str,
     /// Short options that take none. With any other option it isn't followed.
     flags: &'static str,
@@ -128,7 +128,8 @@ impl Walk<'_> {
                 break;
             }
             if let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-                at += self.wrapper_option(wrapper, letters)?;
+                let next = arguments.get(at + 1);
+                at += self.wrapper_option(wrapper, letters, next)?;
             } else if wrapper.assigns && text.contains('=') {
                 let (name, _) = text.split_once('=')?;
                 match table::variable(name) {
@@ -152,18 +153,41 @@ impl Walk<'_> {
     }
 
     /// How many words an option of a wrapper takes.
-    fn wrapper_option(&mut self, wrapper: &Wrapper, letters: &str) -> Option<usize> {
+    fn wrapper_option(
+        &mut self,
+        wrapper: &Wrapper,
+        letters: &str,
+        next: Option<&Argument>,
+    ) -> Option<usize> {
         // `nice -5`
         if wrapper.name == "nice" && letters.bytes().all(|b| b.is_ascii_digit()) {
             return Some(1);
         }
         for (at, letter) in letters.char_indices() {
             if wrapper.takes.contains(letter) {
-                let attached = at + letter.len_utf8() < letters.len();
-                return Some(if attached { 1 } else { 2 });
+                let attached = &letters[at + letter.len_utf8()..];
+                if wrapper.name == "env" && letter == 'u' {
+                    let name = if attached.is_empty() { next?.exact()? } else { attached };
+                    if table::variable(name) != Variable::Own {
+                        self.note(Weight::High, || {
+                            format!("`env -u {}` takes away what programs rely upon", visible(name))
+                        });
+                    }
+                }
+                if wrapper.name == "xargs" && letter == 'a' {
+                    let file = if attached.is_empty() { next?.exact()? } else { attached };
+                    self.path(file, Use::Read);
+                }
+                return Some(if attached.is_empty() { 2 } else { 1 });
             }
             if !wrapper.flags.contains(letter) {
                 return None;
+            }
+            if wrapper.name == "env" && letter == 'i' {
+                self.note(Weight::High, || {
+                    "`env -i` takes away what keeps programs from running what settings name"
+                        .to_owned()
+                });
             }
         }
         Some(1)

@@ -179,9 +179,14 @@ fn environment(workspace: &Path) -> Vec<(String, OsString)> {
         ("PAGER", "cat"),
         ("GIT_PAGER", "cat"),
         ("GIT_TERMINAL_PROMPT", "0"),
-        ("GIT_CONFIG_COUNT", "1"),
+        // Nor may it fetch what is missing there, from where they say.
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_CONFIG_COUNT", "2"),
         ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
         ("GIT_CONFIG_VALUE_0", "false"),
+        // A folder of plain files is no repository.
+        ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
+        ("GIT_CONFIG_VALUE_1", "explicit"),
     ] {
         environment.push((name.to_owned(), OsString::from(value)));
     }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use rookery_messages::ids::CallId;
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
-use rustix::process::{Pid, Signal as Kill, WaitId, WaitIdOptions, WaitOptions};
+use rustix::process::{Pid, Resource, Rlimit, Signal as Kill, WaitId, WaitIdOptions, WaitOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_ticks};
+use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_ticks, tag};
 
 /// Waits for a line, then becomes the command. If we die first the pipe closes and nothing is run, so
 /// that no command acts unrecorded (A129).
@@ -162,6 +162,13 @@ impl ProcessGroup {
         let group = Pid::from_raw(pgid).ok_or_else(gone)?;
         let guard = KillOnDrop { group, armed: true };
         let gate = child.stdin.take().ok_or_else(gone)?;
+        // Where we may not (a container that limits it lower), the other marks have to do.
+        let limit = Some(tag(launch.call));
+        let _ = rustix::process::prlimit(
+            Some(group),
+            Resource::Locks,
+            Rlimit { current: limit, maximum: limit },
+        );
         let start_ticks = process_start_ticks(pgid)?;
         let record = ProcessRecord { boot_id: boot_id()?, pgid, start_ticks, call: launch.call };
         let ledger = Arc::clone(&launch.ledger);
@@ -182,7 +189,9 @@ impl ProcessGroup {
     /// Ends what lives of the group, makes sure that none does, reaps it, and takes it off the record.
     /// Gives the leader's status.
     pub async fn end(mut self, grace: Duration) -> Result<ExitStatus, NotEnded> {
-        let target = Target { group: Some(self.guard.group), call: self.record.call };
+        let Self { guard, record, .. } = &self;
+        let since = record.start_ticks;
+        let target = Target { group: Some(guard.group), call: record.call, since };
         // On failure the record stays: the next life tries again.
         target.end(grace).await?;
         let reaped = tokio::time::timeout(KILL_WAIT, self.child.wait()).await;

@@ -5,7 +5,7 @@ use std::io;
 use rookery_messages::ids::CallId;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::CALL_VARIABLE;
+use super::{CALL_VARIABLE, tag};
 
 /// Parts of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,9 +16,11 @@ pub(super) struct Stat {
 }
 
 /// By what a call's processes are known.
+#[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub(super) group: Option<Pid>,
     pub(super) call: CallId,
+    pub(super) since: u64,
 }
 
 /// A living process of a call.
@@ -57,7 +59,7 @@ pub(super) fn members(mark: &Mark) -> Vec<Member> {
         .filter(|pid: &i32| u32::try_from(*pid) != Ok(own))
         .filter_map(|pid| {
             let stat = stat(pid).ok()?;
-            if matches!(stat.state, 'Z' | 'X' | 'x') {
+            if matches!(stat.state, 'Z' | 'X' | 'x') || stat.start_ticks < mark.since {
                 return None;
             }
             let in_group = mark.group.is_some_and(|group| group.as_raw_pid() == stat.group);
@@ -70,11 +72,24 @@ pub(super) fn members(mark: &Mark) -> Vec<Member> {
         .collect()
 }
 
-/// Whether a process carries a call's mark. One of another user can't be looked at, and is none of ours.
+/// Whether a process carries a call's mark.
 fn is_marked(pid: i32, call: CallId) -> bool {
+    in_environment(pid, call) || file_locks(pid) == Some(tag(call))
+}
+
+/// One of another user can't be looked at.
+fn in_environment(pid: i32, call: CallId) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     let mark = format!("{CALL_VARIABLE}={call}");
     environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}
+
+/// How many file locks a process may hold at most, if that is limited (`proc_pid_limits(5)`).
+fn file_locks(pid: i32) -> Option<u64> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let row = limits.lines().find_map(|row| row.strip_prefix("Max file locks"))?;
+    // The soft limit stands first; a program may change it, the other one only for less.
+    row.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Signals a marked process through a handle, so that another one with its id is never hit.

@@ -68,7 +68,7 @@ async fn survivors_of_a_former_life_are_ended_with_their_children() {
     assert!(!left.lives() && !deaf.lives());
     for record in [&left.record, &deaf.record] {
         let group = Pid::from_raw(record.pgid);
-        assert!(scan::members(&scan::Mark { group, call: record.call }).is_empty());
+        assert!(scan::members(&scan::Mark { group, call: record.call, since: 0 }).is_empty());
     }
     assert_eq!(end_survivors(&[left.record.clone()]).await, []);
 }
@@ -79,7 +79,9 @@ async fn a_child_that_outlived_its_leader_is_known_by_its_mark() {
     let mut left = Left::start("sleep 60 & exit 0", call(3));
     left.child.wait().expect("the leader ends");
     let group = Pid::from_raw(left.record.pgid);
-    let mark = scan::Mark { group, call: left.record.call };
+    let mark = scan::Mark { group, call: left.record.call, since: left.record.start_ticks };
+    let later = scan::Mark { since: u64::MAX, ..mark };
+    assert!(scan::members(&later).is_empty());
     let members = scan::members(&mark);
     assert_eq!(members.len(), 1);
     assert_eq!(end_survivors(&[left.record.clone()]).await, [left.record.clone()]);

@@ -116,7 +116,10 @@ async fn a_command_sees_nothing_of_our_environment() {
         [
             "GIT_CONFIG_COUNT",
             "GIT_CONFIG_KEY_0",
+            "GIT_CONFIG_KEY_1",
             "GIT_CONFIG_VALUE_0",
+            "GIT_CONFIG_VALUE_1",
+            "GIT_NO_LAZY_FETCH",
             "GIT_PAGER",
             "GIT_TERMINAL_PROMPT",
             "HOME",
@@ -231,14 +234,24 @@ async fn what_a_command_leaves_in_the_background_ends_with_it_and_holds_nothing_
 #[tokio::test]
 async fn a_process_that_leaves_its_group_ends_with_the_call() {
     let world = World::new();
-    let (cx, ledger) = context(&world.ws, &[]);
-    let command = "setsid sh -c 'echo $$ > pid; exec sleep 60' & while [ ! -s pid ]; do :; done";
-    let result = call_in(&cx, "shell", json!({"command": command})).await;
-    assert!(result.success, "{result:?}");
-    let pid =
-        fs::read_to_string(world.ws.join("pid")).expect("it ran").trim().parse().expect("a pid");
-    assert!(!lives(pid));
-    assert_gone(&ledger);
+    // Nor is one that drops its environment, too, forgotten.
+    for start in ["setsid", "setsid env -i", "(setsid env -i setsid"] {
+        let (cx, ledger) = context(&world.ws, &[]);
+        let end = if start.starts_with('(') { " &)" } else { " &" };
+        let command = format!(
+            "rm -f pid; {start} /bin/sh -c 'echo $$ > pid; exec sleep 60'{end} while [ ! -s pid ]; do :; done"
+        );
+        let command = command.replace("&) while", "&); while");
+        let result = call_in(&cx, "shell", json!({"command": command})).await;
+        assert!(result.success, "{result:?}");
+        let pid = fs::read_to_string(world.ws.join("pid"))
+            .expect("it ran")
+            .trim()
+            .parse()
+            .expect("a pid");
+        assert!(!lives(pid), "{command}");
+        assert_gone(&ledger);
+    }
 }
 
 // A128, I6, R19
