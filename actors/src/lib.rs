@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod channel;
+pub mod embed;
 pub mod gateway;
 pub mod hook;
 pub mod memory;
@@ -14,3 +15,5 @@ pub mod starters;
 pub mod store;
 pub mod tool;
 pub mod turn;
+
+pub use embed::Agent;

@@ -67,6 +67,12 @@ pub enum Command {
     /// Lists conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Lists channels, or checks that all of them are up.
+    #[command(subcommand)]
+    Channels(ChannelsCommand),
+    /// Lets people into a channel by one-time codes.
+    #[command(subcommand)]
+    Pair(PairCommand),
     /// Lists, searches, shows, forgets or exports what is remembered.
     #[command(subcommand)]
     Memory(MemoryCommand),
@@ -354,6 +360,37 @@ pub enum ReceiptsCommand {
 }
 
 #[derive(Subcommand)]
+pub enum ChannelsCommand {
+    /// Lists the configured channels, who owns them, and whether they are up.
+    List(Output),
+    /// The same; exit code 1 if one of them is not up.
+    Check(Output),
+}
+
+#[derive(Subcommand)]
+pub enum PairCommand {
+    /// Makes a code: whoever sends it to the channel first may use it from then on.
+    New {
+        /// The channel, such as telegram.main.
+        channel: String,
+        /// How long the code is good, in minutes.
+        #[arg(long)]
+        minutes: Option<u64>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Lists who came in by a code.
+    List(Output),
+    /// Takes a pairing back.
+    Revoke {
+        /// The channel.
+        channel: String,
+        /// The platform's id of the sender.
+        sender: String,
+    },
+}
+
+#[derive(Subcommand)]
 pub enum SessionsCommand {
     /// Lists conversations, newest first.
     List(Output),
@@ -545,6 +582,11 @@ mod tests {
             "rookery deadletters purge 1",
             "rookery receipts verify --receipt r --turn t --call c --json",
             "rookery sessions list --json",
+            "rookery channels list --json",
+            "rookery channels check",
+            "rookery pair new telegram.main --minutes 5",
+            "rookery pair list --json",
+            "rookery pair revoke telegram.main 123",
             "rookery memory list --agent home --category core --all --limit 5 --json",
             "rookery memory search tea --agent home --json",
             "rookery memory show 1 --json",

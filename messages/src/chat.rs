@@ -251,6 +251,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Sent and received.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
     /// Adds another call's tokens.
     pub fn add(&mut self, other: Usage) {
         self.input = self.input.saturating_add(other.input);

@@ -51,6 +51,31 @@ pub struct ChildGrant {
     /// The tool that had brought content from outside into its parent, if one had: the task may hold some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tainted: Option<String>,
+    /// What its parent had left to spend.
+    #[serde(default)]
+    pub allowance: Allowance,
+}
+
+/// What may still be spent; none is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Allowance {
+    /// Tokens, sent and received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Cost, in millionths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micros: Option<u64>,
+}
+
+impl Allowance {
+    /// The smaller of both, each.
+    pub fn and(self, other: Self) -> Self {
+        let smaller = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Self {
+            tokens: smaller(self.tokens, other.tokens),
+            micros: smaller(self.micros, other.micros),
+        }
+    }
 }
 
 /// The place of a child turn, fixed when it was accepted.

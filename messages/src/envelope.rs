@@ -81,6 +81,7 @@ pub struct Inbound {
     /// The text; never blank.
     pub text: String,
     /// Where it comes from.
+    #[serde(default)]
     pub origin: TurnOrigin,
     /// The agent that owns the channel.
     pub agent: AgentName,
@@ -111,4 +112,22 @@ pub struct Envelope {
     pub accepted_at: Timestamp,
     /// What was received.
     pub inbound: Inbound,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // V-A8: what says nothing of where it comes from gets least
+    #[test]
+    fn an_envelope_without_an_origin_is_a_sub_turns() {
+        let origin = |text: &str| serde_json::from_str::<TurnOrigin>(text).ok();
+        assert_eq!(TurnOrigin::default(), TurnOrigin::SubTurn);
+        assert_eq!(origin(r#""channel""#), Some(TurnOrigin::Channel));
+        assert_eq!(origin(r#""from a newer version""#), Some(TurnOrigin::SubTurn));
+        let text = r#"{"channel":"ws","external_id":"1","sender":{"id":"ann"},"conversation":"c",
+                       "text":"hi","agent":"home"}"#;
+        let inbound: Inbound = serde_json::from_str(text).unwrap();
+        assert_eq!(inbound.origin, TurnOrigin::SubTurn);
+    }
 }

@@ -20,6 +20,7 @@ pub mod journal;
 pub mod memory;
 pub mod model;
 pub mod observe;
+pub mod pairing;
 pub mod progress;
 pub mod receipt;
 pub mod session;

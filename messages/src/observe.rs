@@ -78,6 +78,20 @@ pub enum Observation {
         /// Tokens.
         usage: Usage,
     },
+    /// Tokens of a provider were paid for.
+    Cost {
+        /// Which turn.
+        scope: TurnScope,
+        /// The profile; `unknown` for attempts that failed.
+        provider: String,
+        /// In millionths.
+        micros: u64,
+    },
+    /// A budget kept a model call from being made (B11).
+    OverBudget {
+        /// Which turn.
+        scope: TurnScope,
+    },
     /// A tool begins (T18).
     ToolCallStart {
         /// Which turn.

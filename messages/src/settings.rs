@@ -2,9 +2,11 @@
 //!
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
+pub mod budget;
 mod delegation;
 mod hooks;
 mod loops;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +17,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::channel::QueuePolicy;
+use crate::ids::ChannelId;
 
+pub use budget::{BudgetSettings, Price, SpendLimit};
 pub use delegation::DelegationSettings;
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
+pub use retention::RetentionSettings;
 mod mcp;
 mod memory;
 mod telegram;
@@ -93,6 +98,10 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// Approvals.
     pub approvals: ApprovalSettings,
+    /// How long what has ended is kept.
+    pub retention: RetentionSettings,
+    /// What all turns together may spend, a day (UTC). At a limit the next model call is refused.
+    pub budget: SpendLimit,
     /// What is remembered from one conversation to the next.
     pub memory: MemorySettings,
     /// Model providers, by profile name.
@@ -123,6 +132,8 @@ impl Default for Settings {
             shutdown: ShutdownSettings::default(),
             sessions: SessionSettings::default(),
             approvals: ApprovalSettings::default(),
+            retention: RetentionSettings::default(),
+            budget: SpendLimit::default(),
             memory: MemorySettings::default(),
             providers: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -383,6 +394,9 @@ pub struct ProviderSettings {
     /// Tries of one call at this profile before the next in the chain.
     #[serde(default = "defaults::max_attempts")]
     pub max_attempts: u32,
+    /// What its tokens cost. Needed by a `max_cost`.
+    #[serde(default)]
+    pub price: Option<Price>,
     /// Most calls begun in a minute. Absent: as many as come.
     #[serde(default)]
     pub requests_per_minute: Option<u32>,
@@ -404,6 +418,7 @@ impl ProviderSettings {
             idle_timeout_secs: defaults::idle_timeout_secs(),
             max_concurrency: defaults::max_concurrency(),
             max_attempts: defaults::max_attempts(),
+            price: None,
             requests_per_minute: None,
         }
     }
@@ -612,6 +627,11 @@ pub struct RuntimeProfile {
     pub stop_grace_ms: u64,
     /// A turn without progress for so many seconds is failed; 0 is never.
     pub progress_timeout_secs: u64,
+    /// A model call, its retries and fallbacks included, that takes so many seconds is ended, however lively its
+    /// stream; 0 is never.
+    pub step_timeout_secs: u64,
+    /// What turns may spend.
+    pub budget: BudgetSettings,
     /// How far turns may hand work on to children.
     pub delegation: DelegationSettings,
     /// When a turn that gets nowhere is told so, held up and ended.
@@ -631,6 +651,8 @@ impl Default for RuntimeProfile {
             strict_tool_parsing: false,
             stop_grace_ms: 2_000,
             progress_timeout_secs: 1_800,
+            step_timeout_secs: 0,
+            budget: BudgetSettings::default(),
             delegation: DelegationSettings::default(),
             loop_detection: LoopDetection::default(),
         }
@@ -678,6 +700,16 @@ pub struct ChannelSettings {
     pub telegram: BTreeMap<String, TelegramSettings>,
 }
 
+impl ChannelSettings {
+    /// All that there are, by their ids.
+    pub fn ids(&self) -> Vec<ChannelId> {
+        let own = ["cli", "ws"].map(ChannelId::new);
+        let aliases = self.webhook.keys().map(|alias| ChannelId::new(format!("webhook.{alias}")));
+        let bots = self.telegram.keys().map(|alias| ChannelId::new(format!("telegram.{alias}")));
+        own.into_iter().chain(aliases).chain(bots).collect()
+    }
+}
+
 /// What is done with a send whose outcome is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -700,6 +732,9 @@ pub struct WebhookSettings {
     /// Senders that may use it; `*` is everybody.
     #[serde(default = "defaults::allow_all")]
     pub allowed_users: Vec<String>,
+    /// Others may come in by a one-time code (`rookery pair new`).
+    #[serde(default)]
+    pub pairing: bool,
     /// Senders that may decide approvals. Default: the turn's sender.
     #[serde(default)]
     pub approvers: Option<Vec<String>>,
@@ -726,6 +761,7 @@ impl Default for WebhookSettings {
         Self {
             secret: None,
             allowed_users: defaults::allow_all(),
+            pairing: false,
             approvers: None,
             reply_url: None,
             queue: QueuePolicy::Queue,

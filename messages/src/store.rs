@@ -21,11 +21,13 @@ pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
 pub use error::StoreError;
 pub use read::{Backlog, CallTrail, ConversationRow, Desk, Found, Ledger, Read};
 pub use rows::{
-    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, StoredMessage,
+    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, SpendKey, SpendScope,
+    Spent, StoredMessage,
 };
 pub use write::{
     Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, CommandAct, CommitAck,
-    DecideApproval, DecideOutcome, NewCommand, NewGrant, SendResult, TurnCommit, Write, Written,
+    DecideApproval, DecideOutcome, NewCommand, NewGrant, Prune, SendResult, TurnCommit, Write,
+    Written,
 };
 
 /// The writing half of a backend: used by one thread.

@@ -11,7 +11,7 @@ use crate::envelope::{ReplyAddress, TurnOrigin};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
 use crate::model::ModelReport;
 use crate::session::Steering;
-use crate::store::{CommitAck, StoreError};
+use crate::store::{CommitAck, Spent, StoreError};
 use crate::tool::{BatchReport, JudgedCall};
 
 /// Where a turn stands.
@@ -208,6 +208,14 @@ pub struct TurnRecord {
     pub ended_at: Option<Timestamp>,
     /// Tokens so far.
     pub usage: Usage,
+    /// What they cost, in millionths; an amount in the API.
+    #[serde(
+        default,
+        rename = "cost",
+        with = "crate::settings::budget::micros",
+        skip_serializing_if = "crate::settings::budget::micros::is_zero"
+    )]
+    pub cost_micros: u64,
     /// Its calls, in order.
     pub calls: Vec<CallRecord>,
 }
@@ -252,6 +260,8 @@ pub struct TurnClaim {
     pub model: Option<String>,
     /// Turns whose messages were merged with it by this claim.
     pub merged: Vec<TurnId>,
+    /// What its delegates have spent in former attempts.
+    pub children_spent: Vec<(TurnId, Spent)>,
     /// The sender's platform id, who may decide approvals by default.
     pub sender: String,
     /// Where the answer goes.
@@ -314,6 +324,13 @@ pub enum TurnMsg {
     ApprovalHint(ApprovalId),
     /// The person said something while the turn runs.
     Steer(Box<Steering>),
+    /// What was spent today, for those who have a limit; a model call waits for it.
+    Spending(Result<Vec<Spent>, StoreError>),
+    /// A model call takes longer than it may.
+    StepTimeout {
+        /// Which.
+        iteration: u32,
+    },
     /// The store knows that the turn is left in good order, or could not be told.
     Released,
     /// Time to look whether the turn gets on.
@@ -335,6 +352,8 @@ impl Message for TurnMsg {
             Self::ApprovalDecided(_) => "ApprovalDecided",
             Self::ApprovalHint(_) => "ApprovalHint",
             Self::Steer(_) => "Steer",
+            Self::Spending(_) => "Spending",
+            Self::StepTimeout { .. } => "StepTimeout",
             Self::Released => "Released",
         }
     }

@@ -29,7 +29,8 @@ fn fixtures() -> Value {
     };
     let mut breaks =
         first("break off", json!({"content": "This sentence is long and never comes to its end."}));
-    breaks["truncateAfterChunks"] = json!(4);
+    breaks["chunkSize"] = json!(5);
+    breaks["truncateAfterChunks"] = json!(6);
     let read = json!({"id": "call_look", "name": "file_read", "arguments": {"path": "note.txt"}});
     json!({"fixtures": [
         first("say something", json!({"content": "Rooks nest together, many to a tree, each in its own."})),

@@ -303,3 +303,21 @@ async fn a_kill_while_a_textual_call_runs_is_gone_on_from_like_any_other() {
     world.model.assert_well_formed();
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_call_that_a_summary_writes_as_text_is_neither_shown_nor_run() {
+    let config = Config::new().runtime("max_tool_iterations = 1").runtime("at_cap = \"summary\"");
+    let world = World::start(program!(), config).await;
+    world.model.script("go", [Reply::calls([Call::shell("echo made >> made.txt; echo made")])]);
+    let said = format!("<think>hm</think>One thing was made. {CALL}");
+    world.model.script("You have used all tool calls", [drip(&said)]);
+    let turn = world.api.say("c", "go").await;
+    assert_eq!(
+        turn.text(),
+        "One thing was made.\n\n[Stopped after 1 tool rounds, the limit of this agent.]"
+    );
+    assert_eq!(turn.call_states(), ["succeeded"]);
+    assert_eq!(world.read("made.txt"), "made\n");
+    assert!(world.model.last_request().get("tools").is_none());
+    world.finish().await;
+}

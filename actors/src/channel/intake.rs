@@ -232,6 +232,11 @@ pub struct IntakeHandle {
 }
 
 impl IntakeHandle {
+    /// Whether it takes messages now.
+    pub fn is_up(&self) -> bool {
+        self.address.actor().is_some()
+    }
+
     /// Hands a message in and waits until it is durable.
     pub async fn receive(&self, inbound: Inbound) -> Result<AcceptOutcome, ReceiveError> {
         self.hand_in(inbound, false).await

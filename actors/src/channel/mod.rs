@@ -9,6 +9,7 @@ pub mod commands;
 mod deliver;
 pub mod draft;
 pub mod intake;
+pub mod pairing;
 pub mod prompt;
 pub mod pull;
 pub mod receiver;

@@ -21,6 +21,7 @@ use super::auth::Tokens;
 use super::follow::Born;
 use crate::channel::IntakeHandle;
 use crate::channel::commands::Desk;
+use crate::channel::pairing::Door;
 use crate::observe::{EventHub, ObserverHandle};
 use crate::policy::redact::Redactor;
 use crate::runtime::Directory;
@@ -79,6 +80,8 @@ pub struct GatewayDeps {
     pub senders: HashMap<ChannelId, Address<SenderMsg>>,
     /// Who is told.
     pub observer: ObserverHandle,
+    /// Who is let into the channels that take messages in here.
+    pub doors: HashMap<ChannelId, Arc<Door>>,
     /// Carries out commands that come as messages, and stops turns.
     pub desk: Arc<Desk>,
     /// Clock, ids, jitter.

@@ -24,7 +24,7 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::{ApiQuery, json_error, read_body, require_json};
 use crate::channel::intake::QUEUE_FULL;
-use crate::channel::is_allowed;
+use crate::channel::pairing::Admission;
 use crate::channel::webhook::{self, DecodeError, signature};
 use crate::observe::{HubItem, Subscription};
 
@@ -74,12 +74,22 @@ pub(super) async fn receive(
     let inbound = webhook::decode(&channel, &intake.agent, owner, &body)
         .map_err(|error| undecodable(&error))
         .inspect_err(|_| count("body"))?;
-    if !is_allowed(&settings.allowed_users, &inbound.sender.id) {
-        // R4: the store and the agent never see it.
-        count("not_allowed");
-        let message = format!("`{}` may not use this webhook", inbound.sender.id);
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message)
-            .hint("add the sender to allowed_users"));
+    let Some(door) = shared.deps.doors.get(&channel) else {
+        return Err(ApiError::not_found("channel"));
+    };
+    let (sender, text) = (&inbound.sender, Some(inbound.text.as_str()));
+    match door.admit(&sender.id, sender.display.as_deref(), text).await? {
+        Admission::Allowed => {}
+        Admission::Paired(reply) => {
+            return Ok(Json(json!({ "paired": true, "reply": reply })).into_response());
+        }
+        // R4: neither the inbox nor the agent ever sees it.
+        Admission::Refused(said) => {
+            count("not_allowed");
+            let message = format!("`{}` may not use this webhook", inbound.sender.id);
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message)
+                .hint(said.unwrap_or_else(|| "add the sender to allowed_users".to_owned())));
+        }
     }
     if settings.secret.is_some()
         && let Some(control) = control::parse(&inbound.text)

@@ -41,6 +41,7 @@ mod hooks;
 mod leftover;
 mod listen;
 mod page;
+mod pairings;
 mod probes;
 mod receipts;
 mod routes;

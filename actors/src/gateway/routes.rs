@@ -11,8 +11,8 @@ use axum::routing::{delete, get, post};
 use super::deps::Shared;
 use super::error::ApiError;
 use super::{
-    admin, approvals, conversations, events, grants, guard, hooks, page, probes, receipts, turns,
-    ws,
+    admin, approvals, conversations, events, grants, guard, hooks, page, pairings, probes,
+    receipts, turns, ws,
 };
 
 /// Everything the gateway serves.
@@ -33,6 +33,9 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/admin/v1/approvals/{id}", post(approvals::decide))
         .route("/admin/v1/grants", get(grants::list))
         .route("/admin/v1/grants/{id}", delete(grants::revoke))
+        .route("/admin/v1/pairings", get(pairings::list).post(pairings::code))
+        .route("/admin/v1/pairings/{channel}/{sender}", delete(pairings::revoke))
+        .route("/admin/v1/channels", get(pairings::channels))
         .route("/admin/v1/deadletters", get(admin::dead_letters))
         .route("/admin/v1/deadletters/{id}/retry", post(admin::retry_dead_letter))
         .route("/admin/v1/deadletters/{id}/purge", post(admin::purge_dead_letter))

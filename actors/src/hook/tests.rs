@@ -90,7 +90,7 @@ async fn a_command_that_fails_answers_nonsense_or_too_much_blocks() {
     assert!(broken(before(&hooks, call(json!({}))).await).contains("can't be started"));
 }
 
-// V-G3, I6
+// V-G3, I6, A021: a hook has a deadline of its own
 #[tokio::test]
 async fn a_command_that_takes_too_long_blocks_and_nothing_of_its_group_is_left() {
     let dir = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ use rookery_messages::model::{
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::ToolMode;
 use rookery_messages::time::{World, rfc3339_millis};
-use rookery_messages::tool::head;
+use rookery_messages::tool::{ToolSpec, head};
 use rookery_messages::turn::TurnMsg;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -73,6 +73,8 @@ pub struct ModelArgs {
     pub request: ModelRequest,
     /// The profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
+    /// The tools that a call written as text may name; more than are offered where none may be called.
+    pub known: Arc<Vec<Arc<ToolSpec>>>,
     /// Only native calls count.
     pub strict: bool,
     /// The turn's voice.
@@ -104,6 +106,7 @@ impl Supervised for ModelActor {
         let call = Call {
             request: args.request,
             chain: args.chain,
+            known: args.known,
             strict: args.strict,
             voice: args.voice,
             redactor: args.redactor,
@@ -168,6 +171,7 @@ impl ModelCall {
 struct Call {
     request: ModelRequest,
     chain: Arc<[ProfileRef]>,
+    known: Arc<Vec<Arc<ToolSpec>>>,
     strict: bool,
     voice: TurnVoice,
     redactor: Arc<Redactor>,
@@ -465,10 +469,10 @@ impl Call {
     }
 
     fn reader(&self) -> ReplyReader {
-        if self.strict || self.request.tools.is_empty() {
+        if self.strict || self.known.is_empty() {
             ReplyReader::plain()
         } else {
-            ReplyReader::with_tools(&self.request.tools)
+            ReplyReader::with_tools(&self.known)
         }
     }
 

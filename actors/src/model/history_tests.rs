@@ -251,7 +251,7 @@ fn keeps_the_rules<D: Dialect>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    // I4, A042, A043, A047, A048, A109, V-C10, V-C11, V-C12, V-C16
+    // I4, A042, A043, A047, A048, A109, V-C10, V-C11, V-C12, V-C16, V-K8 (without tools)
     #[test]
     fn after_any_history_the_next_request_to_any_provider_keeps_its_rules(
         history in prop::collection::vec(messages(), 0..14),

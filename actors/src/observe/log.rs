@@ -21,6 +21,7 @@ impl Observer for LogObserver {
             | Observation::Loop { .. }
             | Observation::Approval { .. }
             | Observation::Trimmed { .. }
+            | Observation::OverBudget { .. }
             | Observation::Recalled { .. }
             | Observation::Repaired { .. } => step(observation),
             Observation::Accepted { .. }
@@ -29,7 +30,7 @@ impl Observer for LogObserver {
             | Observation::Delivery { .. }
             | Observation::ActorExit { .. } => surroundings(observation),
             // Its end is the line.
-            Observation::ToolCallStart { .. } => {}
+            Observation::ToolCallStart { .. } | Observation::Cost { .. } => {}
         }
     }
 }
@@ -138,6 +139,9 @@ fn step(observation: &Observation) {
         }
         Observation::Trimmed { scope, dropped } => {
             tracing::info!(turn = %scope.turn, dropped, "history trimmed");
+        }
+        Observation::OverBudget { scope } => {
+            tracing::warn!(turn = %scope.turn, "a budget ended the turn");
         }
         Observation::Recalled { scope, success, entries, duration, error } => {
             let duration_ms = duration.as_millis() as u64;

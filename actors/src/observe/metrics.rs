@@ -102,6 +102,8 @@ pub struct Metrics {
     store_failures: Counts<1>,
     trimmed: Counter,
     repaired: Counter,
+    cost: Counts<1>,
+    over_budget: Counter,
     recalls: Counts<1>,
 }
 
@@ -131,6 +133,8 @@ impl Metrics {
             store_failures: Family::default(),
             trimmed: Counter::default(),
             repaired: Counter::default(),
+            cost: Family::default(),
+            over_budget: Counter::default(),
             recalls: Family::default(),
         };
         metrics.register();
@@ -180,6 +184,8 @@ impl Metrics {
         r.register("store_failures", "Requests the store failed", self.store_failures.clone());
         r.register("history_trimmed_messages", "Messages left out to fit", self.trimmed.clone());
         r.register("history_repairs", "Changes to malformed histories", self.repaired.clone());
+        r.register("cost_micros", "Cost of tokens, in millionths", self.cost.clone());
+        r.register("budget_refusals", "Turns a budget ended", self.over_budget.clone());
         r.register("memory_recalls", "Memory asked, by what it had", self.recalls.clone());
     }
 
@@ -303,6 +309,13 @@ impl Observer for Metrics {
             }
             Observation::Repaired { changes, .. } => {
                 self.repaired.inc_by(u64::from(*changes));
+            }
+            Observation::Cost { provider, micros, .. } => {
+                let provider = self.provider(provider);
+                self.cost.get_or_create(&[("provider", provider)]).inc_by(*micros);
+            }
+            Observation::OverBudget { .. } => {
+                self.over_budget.inc();
             }
             Observation::StoreFailed { code } => {
                 count(&self.store_failures, [("code", Label::from(*code))], 1);

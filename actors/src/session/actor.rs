@@ -71,7 +71,7 @@ pub struct Session {
     /// How often a gathering's timer was set.
     gathered: u64,
     /// Came while a claim was under way: for the turn it brings.
-    steering: Vec<Box<Steering>>,
+    steering: Vec<Steering>,
     idle: (u64, Option<TaskKey>),
 }
 
@@ -259,7 +259,7 @@ impl Session {
             }
             Arrival::Steers(steering) => {
                 if self.claiming && self.steering.len() < MAX_EARLY_STEERING {
-                    self.steering.push(steering);
+                    self.steering.push(*steering);
                 } else {
                     self.steer(steering);
                 }
@@ -336,7 +336,7 @@ impl Session {
             ClaimOutcome::Turn(claim) => {
                 self.tell_merged(&claim);
                 self.start_turn(ctx, claim).await?;
-                early.into_iter().for_each(|steering| self.steer(steering));
+                early.into_iter().for_each(|steering| self.steer(Box::new(steering)));
             }
         }
         Ok(())

@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use rookery_messages::address::Address;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId};
 use rookery_messages::session::{Arrival, RouterMsg, SessionMsg};
+use rookery_messages::store::Prune;
 use serde_json::{Value, json};
 
 use super::actor::{SessionActor, SessionArgs};
@@ -20,6 +22,13 @@ use crate::turn::TurnDeps;
 
 /// How often it looks for rows nobody owns.
 const SWEEP: Duration = Duration::from_secs(10);
+/// What is old is thrown away so many sweeps apart, about once an hour …
+const SWEEPS_A_PRUNING: u32 = 360;
+/// … the first time when a restart's work is done; …
+const FIRST_PRUNING: u32 = 6;
+/// … so many turns at once, with a pause after each piece.
+const PIECE: u32 = 100;
+const BETWEEN_PIECES: Duration = Duration::from_millis(100);
 /// How long a session may take to stop: its turn's grace and a margin.
 const SESSION_GRACE: Duration = Duration::from_secs(17);
 
@@ -42,6 +51,8 @@ pub struct Router {
     turned_away: u64,
     /// The store is being asked.
     sweeping: bool,
+    /// How often it has swept: now and then it also throws away what is old.
+    sweeps: u32,
     /// The next sweep. There is one at a time, however often the router is resumed.
     next_sweep: Option<TaskKey>,
 }
@@ -68,6 +79,7 @@ impl Supervised for RouterActor {
             by_child: HashMap::new(),
             turned_away: 0,
             sweeping: false,
+            sweeps: 0,
             next_sweep: None,
         })
     }
@@ -94,6 +106,7 @@ impl Supervised for RouterActor {
                     Err(error) => tracing::warn!(%error, "the sweep for open turns failed"),
                 }
                 state.deps.receipts.end_old();
+                state.prune(ctx);
                 state.next_sweep = ctx.after(SWEEP, RouterMsg::Sweep);
             }
             RouterMsg::Idle { conversation } => {
@@ -181,6 +194,37 @@ impl Router {
         self.sweeping = true;
         let store = self.deps.store.clone();
         ctx.task(async move { Some(RouterMsg::Swept(store.open_conversations().await)) });
+    }
+
+    /// Throws away what ended long ago, in pieces between which others write.
+    fn prune(&mut self, ctx: &mut Ctx<RouterActor>) {
+        let due = self.sweeps % SWEEPS_A_PRUNING == FIRST_PRUNING;
+        self.sweeps = self.sweeps.wrapping_add(1);
+        let retention = &self.deps.retention;
+        let now = ctx.world().now();
+        let before =
+            |days: u32| (days > 0).then(|| now - SignedDuration::from_hours(24 * i64::from(days)));
+        let prune = Prune {
+            journal_before: before(retention.journal_days),
+            inbox_before: before(retention.inbox_days),
+            limit: PIECE,
+        };
+        if !due || (prune.journal_before.is_none() && prune.inbox_before.is_none()) {
+            return;
+        }
+        let store = self.deps.store.clone();
+        ctx.task(async move {
+            loop {
+                match store.prune(prune).await {
+                    Ok(true) => tokio::time::sleep(BETWEEN_PIECES).await,
+                    Ok(false) => return None,
+                    Err(error) => {
+                        tracing::warn!(%error, "old turns stay for now");
+                        return None;
+                    }
+                }
+            }
+        });
     }
 
     async fn hint(

@@ -21,7 +21,9 @@ use rookery_messages::model::{
 };
 use rookery_messages::observe::{Observation, Observer};
 use rookery_messages::session::{Arrival, RouterMsg, Steering};
-use rookery_messages::settings::{Durability, RiskProfile, RuntimeProfile, ToolMode};
+use rookery_messages::settings::{
+    Durability, RetentionSettings, RiskProfile, RuntimeProfile, SpendLimit, ToolMode,
+};
 use rookery_messages::store::{
     Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
 };
@@ -45,9 +47,11 @@ use crate::runtime::{Child, Directory, Entry, SpawnSpec, Spawner, system_world};
 use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::tool::registry::Registry;
+use crate::turn::budget::Prices;
 use crate::turn::delegate::Nested;
 use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
+mod budgets;
 mod consent;
 mod delegating;
 mod doubles;
@@ -87,6 +91,8 @@ struct Setup {
     channels: HashMap<ChannelId, ChannelFacts>,
     approval_timeout: Duration,
     together: Arc<[ChannelId]>,
+    prices: Prices,
+    budget: SpendLimit,
 }
 
 impl Rig {
@@ -208,9 +214,11 @@ impl Rig {
             ]),
             approval_timeout: Duration::from_secs(600),
             together: Arc::default(),
+            prices: Prices::default(),
+            budget: SpendLimit::default(),
         };
         change(&mut setup);
-        let Setup { bundle, channels, approval_timeout, together } = setup;
+        let Setup { bundle, channels, approval_timeout, together, prices, budget } = setup;
         let hub = EventHub::new(world);
         let sink = Arc::new(Sink::default());
         let sinks: Vec<Arc<dyn Observer>> = vec![sink.clone()];
@@ -238,6 +246,10 @@ impl Rig {
             max_sessions: 100,
             receipts: Arc::default(),
             rates: Arc::default(),
+            // Nothing but the sweep's timer is the router's own.
+            retention: RetentionSettings { journal_days: 0, inbox_days: 0 },
+            prices,
+            budget,
         });
         let args = RouterArgs { deps: deps.clone() };
         let router = spawner

@@ -12,12 +12,14 @@ use rookery_messages::envelope::Inbound;
 use rookery_messages::ids::{
     AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, OutboxId, TurnId,
 };
+use rookery_messages::pairing::{Knock, Knocked, Pairing, PairingWrite};
 use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
     Accept, AcceptOutcome, AuditRow, Backlog, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
     ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
-    DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Read,
-    SendResult, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit, Write, Written,
+    DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Prune,
+    Read, SendResult, SpendKey, Spent, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit,
+    Write, Written,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Fence, TurnRecord, TurnState};
@@ -136,6 +138,7 @@ fn has_key(write: &Write) -> bool {
     match write {
         Write::Accept(_)
         | Write::Command(_)
+        | Write::Prune(_)
         | Write::Commit(_)
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
@@ -150,6 +153,7 @@ fn has_key(write: &Write) -> bool {
         Write::Claim(_)
         | Write::ClaimOutbox { .. }
         | Write::DeadLetter { .. }
+        | Write::Pairing(_)
         | Write::Crash(_)
         | Write::Audit(_) => false,
     }
@@ -174,6 +178,25 @@ impl StoreClient {
     /// Takes a message in, once.
     pub async fn accept(&self, accept: Accept) -> Result<AcceptOutcome, StoreError> {
         answer!(self.write(Write::Accept(accept)).await?, Written::Accepted).map(|found| *found)
+    }
+
+    /// Changes who is paired.
+    pub async fn pairing(&self, write: PairingWrite) -> Result<(), StoreError> {
+        self.done(Write::Pairing(write)).await
+    }
+
+    /// Somebody who is not allowed says something.
+    pub async fn knock(&self, knock: Knock) -> Result<Knocked, StoreError> {
+        let write = Write::Pairing(PairingWrite::Knock(knock));
+        answer!(self.write(write).await?, Written::Knocked)
+    }
+
+    /// One piece of what has ended long ago goes; tells whether there is more.
+    pub async fn prune(&self, prune: Prune) -> Result<bool, StoreError> {
+        match self.write(Write::Prune(prune)).await? {
+            Written::Pruned { more } => Ok(more),
+            _ => mixed_up(),
+        }
     }
 
     /// Carries out a command that came as a message, once.
@@ -326,6 +349,20 @@ impl StoreClient {
 
 /// Reads.
 impl StoreClient {
+    /// What was spent on the day of `at`, in the order of the keys.
+    pub async fn spent(
+        &self,
+        at: Timestamp,
+        keys: Vec<SpendKey>,
+    ) -> Result<Vec<Spent>, StoreError> {
+        answer!(self.read(Read::Spent { at, keys }).await?, Found::Spent)
+    }
+
+    /// Who paired, with which channel.
+    pub async fn pairings(&self) -> Result<Vec<Pairing>, StoreError> {
+        answer!(self.read(Read::Pairings).await?, Found::Pairings)
+    }
+
     /// What a command has to know of its conversation.
     pub async fn desk(&self, command: &Inbound) -> Result<Desk, StoreError> {
         let read = Read::Desk {

@@ -9,10 +9,11 @@ use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
-use rookery_messages::settings::{ReceiptSettings, RuntimeProfile};
+use rookery_messages::settings::{ReceiptSettings, RetentionSettings, RuntimeProfile, SpendLimit};
 use rookery_messages::store::StoreError;
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
+use super::budget::Prices;
 use super::delegate::Nested;
 use super::narrowing::Narrowing;
 use super::recall::MemoryAccess;
@@ -144,6 +145,12 @@ pub struct TurnDeps {
     pub session_idle: Duration,
     /// Most conversations with an actor at once.
     pub max_sessions: usize,
+    /// How long what has ended is kept.
+    pub retention: RetentionSettings,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// What all turns together may spend, a day.
+    pub budget: SpendLimit,
     /// The keys of receipts.
     pub receipts: Arc<ReceiptKeys>,
     /// How often senders had tools run.

@@ -2,6 +2,7 @@
 
 mod actor;
 mod asking;
+pub mod budget;
 mod bundle;
 pub mod delegate;
 pub mod loops;

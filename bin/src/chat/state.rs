@@ -13,7 +13,7 @@ use super::view::{View, ending, is_denied};
 use crate::exit::Exit;
 use crate::render::{prose, strict};
 
-const HELP: &str = "/stop stops the turn that runs, /quit leaves, /help shows this; Ctrl-C stops, twice leaves; all else is sent";
+const HELP: &str = "/stop stops the turn that runs, /new forgets the history, /status and /model tell and choose, /quit leaves, /help shows this; Ctrl-C stops, twice leaves; all else is sent";
 
 /// How the chat is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use rookery_actors::runtime::system_world;
 use rookery_messages::approval::Approval;
+use rookery_messages::pairing::PairCode;
 use rookery_messages::receipt::{ReceiptAnswer, ReceiptQuestion};
 use rookery_messages::tree::{TreeNode, TreeSnapshot};
 use rookery_messages::turn::TurnRecord;
 use serde_json::{Value, json};
 
 use crate::cli::{
-    ActorCommand, ApprovalsCommand, AuditArgs, Command, DeadLettersCommand, Output,
-    ReceiptsCommand, SessionsCommand, TurnsCommand, Which,
+    ActorCommand, ApprovalsCommand, AuditArgs, ChannelsCommand, Command, DeadLettersCommand,
+    Output, PairCommand, ReceiptsCommand, SessionsCommand, TurnsCommand, Which,
 };
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
@@ -34,6 +35,8 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
             let value = client.get(&["v1", "conversations"], &[]).await?;
             print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
         }
+        Command::Channels(command) => return channels(client, command).await,
+        Command::Pair(command) => pair(client, command).await?,
         Command::Memory(command) => super::memory::run(client, command).await?,
         Command::Crashes(output) => {
             let value = client.get(&["admin", "v1", "crashes"], &[]).await?;
@@ -288,6 +291,43 @@ async fn receipts(client: &Client, command: ReceiptsCommand) -> Result<Exit, Fai
     let answer: ReceiptAnswer = client.read(value.clone())?;
     print(output, value, |_| Ok(lists::receipt(&answer)))?;
     Ok(if answer.valid == Some(true) { Exit::Ok } else { Exit::Failed })
+}
+
+/// All of them, and for `check` whether they are up.
+async fn channels(client: &Client, command: ChannelsCommand) -> Result<Exit, Failure> {
+    let (output, checks) = match command {
+        ChannelsCommand::List(output) => (output, false),
+        ChannelsCommand::Check(output) => (output, true),
+    };
+    let value = client.get(&["admin", "v1", "channels"], &[]).await?;
+    let rows: Vec<Value> = client.read_list(value.clone())?;
+    print(output, value, |_| Ok(lists::channels(&rows)))?;
+    let up = rows.iter().all(|row| row["state"] == "up");
+    Ok(if up || !checks { Exit::Ok } else { Exit::Failed })
+}
+
+async fn pair(client: &Client, command: PairCommand) -> Result<(), Failure> {
+    let route = ["admin", "v1", "pairings"];
+    match command {
+        PairCommand::New { channel, minutes, output } => {
+            let mut wanted = json!({ "channel": channel });
+            if let Some(minutes) = minutes {
+                wanted["minutes"] = json!(minutes);
+            }
+            let value = client.post(&route, &wanted).await?;
+            print(output, value, |value| Ok(lists::code(&client.read::<PairCode>(value)?)))
+        }
+        PairCommand::List(output) => {
+            let value = client.get(&route, &[]).await?;
+            print(output, value, |value| Ok(lists::pairings(&client.read_list(value)?)))
+        }
+        PairCommand::Revoke { channel, sender } => {
+            client
+                .delete(&[&route[..], &[channel.as_str(), sender.as_str()]].concat(), &[])
+                .await?;
+            to_stdout("ok\n")
+        }
+    }
 }
 
 async fn dead_letters(client: &Client, command: DeadLettersCommand) -> Result<(), Failure> {

@@ -18,6 +18,8 @@ pub(super) enum Shape {
     Integer {
         max: i64,
     },
+    /// Not negative; whole or not.
+    Number,
     Boolean,
     /// One of these words.
     Word(Vec<String>),
@@ -58,6 +60,7 @@ impl Shape {
             Self::Text => "text".to_owned(),
             Self::Secret => "secret text".to_owned(),
             Self::Integer { .. } => "a whole number".to_owned(),
+            Self::Number => "a number".to_owned(),
             Self::Boolean => "true or false".to_owned(),
             Self::Word(words) => {
                 words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | ")
@@ -106,6 +109,7 @@ fn shape_of(schema: &Value, definitions: &Value) -> Shape {
             };
             Shape::Integer { max }
         }
+        "number" => Shape::Number,
         "boolean" => Shape::Boolean,
         _ if schema.get("writeOnly") == Some(&Value::Bool(true)) => Shape::Secret,
         _ => Shape::Text,

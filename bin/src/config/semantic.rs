@@ -1,5 +1,6 @@
 //! What belongs together: references, ranges, addresses, folders. Each error says key, fault, remedy.
 
+mod budget;
 mod channels;
 mod hooks;
 mod mcp;
@@ -24,6 +25,7 @@ pub(super) fn check<'a>(settings: &Settings, root: &'a Node) -> Findings<'a> {
     check_names(settings, &mut found);
     check_gateway(settings, &mut found);
     check_providers(settings, &mut found);
+    budget::check(settings, &mut found);
     check_agents(settings, &mut found);
     hooks::check(settings, &mut found);
     channels::check(settings, &mut found);

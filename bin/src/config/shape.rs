@@ -34,6 +34,11 @@ fn check_node(key: &str, node: &Node, shape: &Shape, errors: &mut Vec<ConfigErro
                 errors.push(ConfigError::at(key, node, format!("must be at most {max}")));
             }
         }
+        (Shape::Number, Item::Integer(number)) if *number >= 0 => {}
+        (Shape::Number, Item::Float(number)) if *number >= 0.0 => {}
+        (Shape::Number, Item::Integer(_) | Item::Float(_)) => {
+            errors.push(ConfigError::at(key, node, "must not be negative"));
+        }
         (Shape::Word(words), Item::Text(text)) => check_word(key, node, words, text, errors),
         (shape, item) => errors.push(ConfigError::at(
             key,

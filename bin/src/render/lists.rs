@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use rookery_messages::approval::{Approval, Grant, GrantScope};
+use rookery_messages::pairing::{PairCode, Pairing};
 use rookery_messages::receipt::ReceiptAnswer;
 use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
 use rookery_messages::time::rfc3339_millis;
@@ -64,6 +65,15 @@ pub fn turns(turns: &[TurnRecord]) -> String {
     or_none("turns", table(&header, &rows), rows.is_empty())
 }
 
+/// What was paid, if the providers have prices.
+fn cost(micros: u64) -> String {
+    if micros == 0 {
+        "-".to_owned()
+    } else {
+        format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    }
+}
+
 /// Whose child a turn is.
 fn parent(turn: &TurnRecord) -> String {
     turn.parent
@@ -89,6 +99,7 @@ pub fn turn(turn: &TurnRecord) -> String {
         ("started at", time(turn.started_at)),
         ("ended at", time(turn.ended_at)),
         ("tokens", format!("{} in, {} out", turn.usage.input, turn.usage.output)),
+        ("cost", cost(turn.cost_micros)),
     ]);
     if let Some(error) = &turn.error {
         out.push_str(&format!("error: {}: {}\n", strict(&error.code), strict(&error.message)));
@@ -114,6 +125,46 @@ pub fn turn(turn: &TurnRecord) -> String {
         out.push_str(&format!("\n{}\n", super::prose(reply)));
     }
     out
+}
+
+/// Channels: who owns them, and whether they take messages in.
+pub fn channels(channels: &[serde_json::Value]) -> String {
+    let text = |row: &serde_json::Value, key: &str| strict(row[key].as_str().unwrap_or("-"));
+    let rows: Vec<Vec<String>> = channels
+        .iter()
+        .map(|row| {
+            let pairs = if row["pairs"] == true { "yes" } else { "no" };
+            vec![text(row, "id"), text(row, "agent"), text(row, "state"), pairs.to_owned()]
+        })
+        .collect();
+    table(&["CHANNEL", "AGENT", "STATE", "PAIRS"], &rows)
+}
+
+/// A code, and what to do with it.
+pub fn code(code: &PairCode) -> String {
+    format!(
+        "{}\nWhoever sends this to {} first may use it from then on. It is good until {}.\n",
+        code.code,
+        strict(code.channel.as_str()),
+        time(Some(code.expires_at))
+    )
+}
+
+/// Who came in by a code.
+pub fn pairings(pairings: &[Pairing]) -> String {
+    let rows: Vec<Vec<String>> = pairings
+        .iter()
+        .map(|one| {
+            vec![
+                strict(one.channel.as_str()),
+                strict(&one.sender),
+                strict(one.display.as_deref().unwrap_or("-")),
+                time(Some(one.paired_at)),
+                strict(&one.made_by),
+            ]
+        })
+        .collect();
+    table(&["CHANNEL", "SENDER", "CALLED", "SINCE", "CODE BY"], &rows)
 }
 
 /// Approvals. Arguments are shown whole: what is shown is what runs (A091).

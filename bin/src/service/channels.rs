@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_actors::channel::commands::{Desk, MENU};
-use rookery_actors::channel::receiver::AllowList;
+use rookery_actors::channel::pairing::Door;
 use rookery_actors::channel::telegram::{BotCommand, TelegramAdapter};
 use rookery_actors::channel::webhook::WebhookAdapter;
 use rookery_actors::channel::{IntakeHandle, Prompts, PullAdapter, ReceiverArgs, ReceiverStatus};
@@ -57,6 +57,21 @@ pub(super) fn rules(settings: &Settings, id: &ChannelId) -> Rules {
     Rules { queue, queue_limit, debounce: Duration::from_millis(debounce_ms), on_unknown }
 }
 
+/// Who is let in; none where callers have tokens.
+pub(super) fn door(
+    settings: &Settings,
+    id: &ChannelId,
+    store: &StoreClient,
+    world: &World,
+) -> Option<Arc<Door>> {
+    let (allowed, pairs) = match (webhook(settings, id), telegram(settings, id)) {
+        (Some(hook), _) => (&hook.allowed_users, hook.pairing),
+        (None, Some(bot)) => (&bot.allowed_users, bot.pairing),
+        (None, None) => return None,
+    };
+    Some(Door::new(id.clone(), allowed.clone(), pairs, store.clone(), world.clone()))
+}
+
 pub(super) fn sender_address(cells: &Cells, id: &ChannelId) -> Option<Address<SenderMsg>> {
     cells.senders.get(id).map(|cell| Address::new(Arc::clone(cell)))
 }
@@ -103,6 +118,7 @@ pub(super) struct Ear<'a> {
     pub(super) intake: Option<&'a Arc<AddressCell<IntakeMsg>>>,
     pub(super) prompts: Arc<Prompts>,
     pub(super) desk: Arc<Desk>,
+    pub(super) door: Option<Arc<Door>>,
     pub(super) store: StoreClient,
     pub(super) router: Address<RouterMsg>,
     pub(super) redactor: Arc<Redactor>,
@@ -123,7 +139,7 @@ pub(super) fn receiver(
     ear.statuses.insert(id.clone(), Arc::clone(&status));
     Some(ReceiverArgs {
         adapter: ear.adapter,
-        admit: Arc::new(AllowList(bot.allowed_users.clone())),
+        admit: ear.door?,
         commands: Some(ear.desk),
         intake: IntakeHandle { address: Address::new(Arc::clone(ear.intake?)), agent },
         workspace,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_actors::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
+use rookery_actors::channel::pairing::Door;
 use rookery_actors::channel::{IntakeArgs, IntakeHandle, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
 use rookery_actors::hook::Hooks;
@@ -28,6 +29,7 @@ use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
 use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
+use rookery_actors::turn::budget::Prices;
 use rookery_actors::turn::delegate::{self, Nested};
 use rookery_actors::turn::{AgentBundle, AskedAt, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
@@ -158,6 +160,14 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
         rates: Arc::default(),
+        retention: settings.retention.clone(),
+        prices: Prices::new(
+            settings
+                .providers
+                .iter()
+                .filter_map(|(name, profile)| Some((name.clone(), profile.price?))),
+        ),
+        budget: settings.budget,
     });
     let desk = Desk::new(DeskDeps {
         stopper: Stopper {
@@ -179,6 +189,10 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             .collect(),
         observer: observer.clone(),
     });
+    let doors: HashMap<ChannelId, Arc<Door>> = channel_ids
+        .iter()
+        .filter_map(|id| Some((id.clone(), channels::door(&settings, id, &store, &world)?)))
+        .collect();
     let mut receivers = Receivers::new();
     let channels = channel_ids
         .iter()
@@ -197,6 +211,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                         intake: cells.intakes.get(id),
                         prompts: Arc::clone(&prompts),
                         desk: Arc::clone(&desk),
+                        door: doors.get(id).cloned(),
                         store: store.clone(),
                         router: router.clone(),
                         redactor: Arc::clone(&redactor),
@@ -282,6 +297,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
                 .collect(),
             observer,
+            doors,
             desk,
             world: world.clone(),
             probes: probes(health(inspector, &links, receivers), metrics, scraped, world.clone()),

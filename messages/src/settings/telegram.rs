@@ -30,6 +30,9 @@ pub struct TelegramSettings {
     /// nobody.
     #[serde(default)]
     pub allowed_users: Vec<String>,
+    /// Others may come in by a one-time code (`rookery pair new`).
+    #[serde(default)]
+    pub pairing: bool,
     /// Numeric ids of the people who may decide approvals. Default: the turn's sender.
     #[serde(default)]
     pub approvers: Option<Vec<String>>,

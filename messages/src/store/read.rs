@@ -3,11 +3,14 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{AuditRow, ChannelFound, ChannelRead, CrashRow, DeadLetter, StoredMessage};
+use super::{
+    AuditRow, ChannelFound, ChannelRead, CrashRow, DeadLetter, SpendKey, Spent, StoredMessage,
+};
 use crate::approval::{Approval, Grant};
 use crate::chat::{ChatMessage, Usage};
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, TurnId};
 use crate::journal::JournalEntry;
+use crate::pairing::Pairing;
 use crate::tool::ProcessRecord;
 use crate::turn::{TurnRecord, TurnState};
 
@@ -114,6 +117,15 @@ pub enum Read {
         /// At most so many.
         limit: u32,
     },
+    /// What was spent on the day of a time, by key.
+    Spent {
+        /// Now.
+        at: Timestamp,
+        /// Whose.
+        keys: Vec<SpendKey>,
+    },
+    /// Who paired, with which channel.
+    Pairings,
     /// What a command has to know of its conversation.
     Desk {
         /// The channel.
@@ -265,6 +277,10 @@ pub enum Found {
     Channel(ChannelFound),
     /// Conversations.
     Conversations(Vec<ConversationRow>),
+    /// Who paired.
+    Pairings(Vec<Pairing>),
     /// What a command has to know.
     Desk(Box<Desk>),
+    /// Sums, in the order they were asked for.
+    Spent(Vec<Spent>),
 }

@@ -95,6 +95,56 @@ pub struct DeadLetter {
     pub attempts: u32,
 }
 
+/// Whose spending of a day is added up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SpendScope {
+    /// One sender of a channel.
+    Sender,
+    /// One agent.
+    Agent,
+    /// All of the service.
+    Service,
+}
+
+impl SpendScope {
+    /// The word in the database and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Agent => "agent",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// A day's sum.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SpendKey {
+    /// Of what kind.
+    pub scope: SpendScope,
+    /// Whose: `channel/sender`, the agent's name, or nothing.
+    pub name: String,
+}
+
+/// What was spent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// Tokens, sent and received.
+    pub tokens: u64,
+    /// Cost, in millionths.
+    pub micros: u64,
+}
+
+impl Spent {
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            micros: self.micros.saturating_add(other.micros),
+        }
+    }
+}
+
 /// An actor's crash, as stored and shown.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CrashRow {

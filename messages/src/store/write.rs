@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{AuditRow, ChannelWrite, CrashRow, NewOutbox, OutboxRow, StoredMessage};
+use super::{AuditRow, ChannelWrite, CrashRow, NewOutbox, OutboxRow, SpendKey, StoredMessage};
 use crate::approval::{Approval, Decider, Decision, Grant, GrantScope};
 use crate::chat::Usage;
 use crate::delegation::NewChild;
@@ -13,6 +13,7 @@ use crate::ids::{
     ApprovalId, CallId, ChannelId, ConversationId, EnvelopeId, GrantId, OutboxId, TurnId,
 };
 use crate::journal::JournalEntry;
+use crate::pairing::{Knocked, PairingWrite};
 use crate::settings::OnUnknown;
 use crate::tool::ProcessRecord;
 use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnState};
@@ -22,6 +23,10 @@ use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnStat
 pub enum Write {
     /// Take a message in: inbox row, turn id, conversation; or find the one already taken.
     Accept(Accept),
+    /// Change who is paired, or see what came of a knock.
+    Pairing(PairingWrite),
+    /// What has ended long ago goes: one piece.
+    Prune(Prune),
     /// Carry a command out that came as a message: its row, its effect and its answer, once.
     Command(Box<NewCommand>),
     /// The next row of a conversation: a running one without an actor first, then the oldest queued.
@@ -133,6 +138,17 @@ pub struct Accept {
     pub at: Timestamp,
 }
 
+/// What has ended before these times goes; none keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prune {
+    /// Journals of turns.
+    pub journal_before: Option<Timestamp>,
+    /// Turns with all that belongs to them, but their messages: after that a redelivery is a new message.
+    pub inbox_before: Option<Timestamp>,
+    /// At most so many turns at once.
+    pub limit: u32,
+}
+
 /// A command that came as a message.
 #[derive(Clone, Debug)]
 pub struct NewCommand {
@@ -208,6 +224,10 @@ pub struct TurnCommit {
     pub state: Option<TurnState>,
     /// Tokens so far.
     pub usage: Option<Usage>,
+    /// With `usage`: what they cost, in millionths.
+    pub cost_micros: u64,
+    /// With `usage`: the day's sums it is added to.
+    pub spend: Vec<SpendKey>,
     /// New approval requests.
     pub approvals: Vec<Approval>,
     /// Pending approvals of this turn become *cancelled*.
@@ -234,6 +254,8 @@ impl TurnCommit {
             calls: Vec::new(),
             state: None,
             usage: None,
+            cost_micros: 0,
+            spend: Vec::new(),
             approvals: Vec::new(),
             withdraw_approvals: false,
             finish: None,
@@ -367,6 +389,13 @@ pub enum Written {
     Revoked(Option<Box<Grant>>),
     /// To [`Write::ClaimOutbox`].
     Outbox(Vec<OutboxRow>),
+    /// To [`Write::Pairing`] of a knock.
+    Knocked(Knocked),
+    /// To [`Write::Prune`].
+    Pruned {
+        /// There is more to do now.
+        more: bool,
+    },
     /// To [`ChannelWrite::Spool`]: whether the message is new.
     Spooled(bool),
     /// To everything else.

@@ -96,7 +96,6 @@ fn tokens(usage: rookery_messages::chat::Usage) -> u64 {
 /// Millionths as an amount with four places, and more where it would be nothing.
 pub(super) fn amount(micros: u64) -> String {
     let places = if micros < 100 { 6 } else { 4 };
-    #[expect(clippy::cast_precision_loss, reason = "shown, not reckoned with")]
     let amount = micros as f64 / 1e6;
     format!("{amount:.places$}")
 }

@@ -7,6 +7,7 @@ use rookery_messages::store::StoreError;
 
 use crate::channel::commands::Desk;
 use crate::channel::intake::is_allowed;
+use crate::channel::pairing::{self, Door};
 
 /// Whether a sender may speak.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +41,27 @@ impl Admit for AllowList {
                 Admission::Allowed
             } else {
                 Admission::Refused { reason: "not_allowed", say: None }
+            }
+        })
+    }
+}
+
+impl Admit for Door {
+    fn admit<'a>(&'a self, incoming: &'a Incoming) -> BoxFuture<'a, Admission> {
+        Box::pin(async move {
+            let sender = &incoming.sender;
+            // In a group nobody is answered, and no code is looked at: others read it.
+            let text = incoming.private.then_some(incoming.text.as_str());
+            let found = Door::admit(self, &sender.id, sender.display.as_deref(), text).await;
+            let refused = |reason, say: Option<String>| Admission::Refused {
+                reason,
+                say: say.filter(|_| incoming.private),
+            };
+            match found {
+                Ok(pairing::Admission::Allowed) => Admission::Allowed,
+                Ok(pairing::Admission::Paired(said)) => refused("paired", Some(said)),
+                Ok(pairing::Admission::Refused(said)) => refused("not_allowed", said),
+                Err(_) => refused("store", None),
             }
         })
     }

@@ -142,3 +142,19 @@ async fn over_a_socket_the_answer_is_the_end_of_the_commands_own_envelope() {
     assert_eq!(socket.next().await["text"], "on");
     rig.end().await;
 }
+
+// A012: what a message says makes it no duplicate, only the platform's id does
+#[tokio::test]
+async fn the_same_words_under_another_id_are_another_message() {
+    let rig = Rig::new().await;
+    let mut turns = Vec::new();
+    for id in ["10", "11", "10"] {
+        let (_, body) = rig.post(HOOK, &says("c", id, "ok")).await;
+        turns.push((body["turn"].clone(), body["duplicate"] == true));
+    }
+    assert_ne!(turns[0].0, turns[1].0);
+    assert_eq!(turns[0].0, turns[2].0);
+    let duplicates: Vec<bool> = turns.iter().map(|(_, duplicate)| *duplicate).collect();
+    assert_eq!(duplicates, [false, false, true]);
+    rig.end().await;
+}

@@ -4,6 +4,7 @@ mod approvals;
 mod bad_input;
 mod commands;
 mod hooks;
+mod pairings;
 mod rig;
 mod roles;
 mod sockets;

@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::channel::commands::{Desk, DeskDeps, ModelName, Stopper};
+use crate::channel::pairing::Door;
 use crate::channel::testing::{Base, SOON};
 use crate::channel::{Intake, IntakeArgs, IntakeHandle};
 use crate::gateway::*;
@@ -137,7 +138,9 @@ impl Rig {
         let watcher = base.spawner.spawn::<Watcher>(spec, Arc::clone(&seen)).await.unwrap();
         let observer = ObserverHandle::new(watcher.address);
         let mut intakes = HashMap::new();
-        for channel in ["ws", "cli", "webhook.ci", "webhook.signed", "webhook.few"] {
+        for channel in
+            ["ws", "cli", "webhook.ci", "webhook.signed", "webhook.few", "webhook.paired"]
+        {
             let args = IntakeArgs {
                 channel: ChannelId::new(channel),
                 queue: Default::default(),
@@ -154,6 +157,17 @@ impl Rig {
             let handle = IntakeHandle { address: intake.address, agent: AgentName::new("home") };
             intakes.insert(ChannelId::new(channel), handle);
         }
+        let doors = settings
+            .channels
+            .webhook
+            .iter()
+            .map(|(alias, hook)| {
+                let channel = ChannelId::new(format!("webhook.{alias}"));
+                let (store, world) = (base.store.clone(), base.world.clone());
+                let allowed = hook.allowed_users.clone();
+                (channel.clone(), Door::new(channel, allowed, hook.pairing, store, world))
+            })
+            .collect();
         let tokens = if settings.gateway.tokens.is_empty() {
             Tokens::generated(&Secret::new(ADMIN))
         } else {
@@ -171,6 +185,7 @@ impl Rig {
             intakes,
             senders: HashMap::new(),
             observer: observer.clone(),
+            doors,
             desk: desk(&base, &observer),
             world: base.world.clone(),
             probes: Probes {

@@ -75,7 +75,7 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
                 }
             }
         }
-        if blocks.last().is_some_and(|block| is_thinking(block)) {
+        if blocks.last().is_some_and(is_thinking) {
             return wrong("an answer can't end with thinking");
         }
     }

@@ -299,4 +299,6 @@ fn client(headers: &HeaderMap, endpoint: &Url) -> reqwest::Result<Client> {
 }
 
 #[cfg(test)]
+mod refusal_tests;
+#[cfg(test)]
 mod tests;

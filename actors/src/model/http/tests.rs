@@ -25,7 +25,7 @@ const KEY: &str = "sk-test-0123456789";
 /// Longer than anything here takes, shorter than a person's patience.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn crypto() {
+pub(super) fn crypto() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
         // Another test of this binary may have been first; any provider will do.

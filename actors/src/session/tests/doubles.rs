@@ -8,6 +8,9 @@ use crate::runtime::{Ctx, Supervised};
 
 pub(super) type Reply = Result<Vec<Result<ModelDelta, ModelError>>, ModelError>;
 
+/// In the place of a number of deltas: it talks for ever.
+pub(super) const TRICKLES: usize = usize::MAX;
+
 /// Answers with what was scripted, and keeps every request.
 #[derive(Default)]
 pub(super) struct Scripted {
@@ -32,6 +35,13 @@ impl ModelProvider for Scripted {
         Box::pin(async move {
             let deltas = reply.unwrap_or_else(|| says("done"))?;
             match hang {
+                Some(TRICKLES) => {
+                    let words = stream::unfold((), |()| async {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        Some((Ok(ModelDelta::Text("word ".into())), ()))
+                    });
+                    Ok(Box::pin(words) as ModelStream)
+                }
                 Some(n) => {
                     let shown: Vec<_> = deltas.into_iter().take(n).collect();
                     let stuck = stream::pending();

@@ -21,6 +21,8 @@ pub(super) fn scope_of(observation: &Observation) -> Option<&TurnScope> {
         | Observation::Loop { scope, .. }
         | Observation::Approval { scope, .. }
         | Observation::Trimmed { scope, .. }
+        | Observation::Cost { scope, .. }
+        | Observation::OverBudget { scope }
         | Observation::Recalled { scope, .. }
         | Observation::Repaired { scope, .. } => Some(scope),
         Observation::Accepted { .. }

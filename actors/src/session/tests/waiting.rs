@@ -151,3 +151,65 @@ async fn messages_in_quick_succession_are_answered_together() {
     assert!(began.elapsed() < Duration::from_secs(10));
     rig.quiet().await;
 }
+
+// A005
+#[tokio::test]
+async fn a_message_that_came_while_a_turn_hung_is_answered_after_its_visible_end() {
+    let runtime = RuntimeProfile { progress_timeout_secs: 1, ..RuntimeProfile::default() };
+    let rig = Rig::new(RiskProfile::default(), runtime).await;
+    *rig.provider.hang_after.lock() = Some(1);
+    rig.script([says("half an ans"), says("second")]);
+    let (turn, mut first) = rig.arrives("ann", "m1", waits).await;
+    first.until(|kind| matches!(kind, TurnEventKind::Delta { .. })).await;
+    let (_, mut second) = rig.arrives("ann", "m2", waits).await;
+    assert_eq!(first.end().await.0, Outcome::Failed);
+    let error = rig.record(turn).await.error.unwrap();
+    assert!(error.code == "deadline" && error.message.contains("no progress"), "{error:?}");
+    assert_eq!(second.end().await, (Outcome::Answered, Some("second".into())));
+    rig.quiet().await;
+}
+
+// A022: whenever a message comes around the end of a turn, it is taken up
+#[tokio::test(start_paused = true)]
+async fn a_message_at_any_moment_around_the_end_of_a_turn_is_answered() {
+    let (profile, runtime) = (RiskProfile::default(), RuntimeProfile::default());
+    let rig = Rig::in_world(system_world(), true, profile, runtime, |_| {}).await;
+    for moment in 0..120 {
+        let (_, mut first) = rig.arrives("ann", &format!("a{moment}"), waits).await;
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        let (_, mut second) = rig.arrives("ann", &format!("b{moment}"), waits).await;
+        let end = tokio::time::timeout(Duration::from_secs(5), async {
+            (first.end().await.0, second.end().await.0)
+        });
+        // The sweep, after ten seconds, would hide a lost hint.
+        let ends = end.await.unwrap_or_else(|_| panic!("stuck at moment {moment}"));
+        assert_eq!(ends, (Outcome::Answered, Outcome::Answered));
+    }
+    rig.quiet().await;
+}
+
+// V-E5: nothing of the model's reasoning is in what people read
+#[tokio::test]
+async fn reasoning_goes_to_thinking_events_and_nowhere_else() {
+    let rig = Rig::plain().await;
+    let Ok(mut deltas) = says("Hi") else { unreachable!() };
+    deltas.insert(0, Ok(ModelDelta::Thinking("I should greet".into())));
+    rig.script([Ok(deltas)]);
+    let (_, mut events) = rig.arrives("ann", "m1", waits).await;
+    assert_eq!(events.end().await, (Outcome::Answered, Some("Hi".into())));
+    let mut thought = String::new();
+    let mut said = String::new();
+    for event in &events.seen {
+        match &event.kind {
+            TurnEventKind::Thinking { text } => thought.push_str(text),
+            TurnEventKind::Delta { text } => said.push_str(text),
+            _ => {}
+        }
+    }
+    assert_eq!((thought.as_str(), said.as_str()), ("I should greet", "Hi"));
+    let history = rig.store.messages(ChannelId::new("ws"), "c1".into(), 10).await.unwrap().unwrap();
+    assert!(history.iter().all(|m| !m.message.text().contains("greet")));
+    rig.quiet().await;
+}

@@ -18,7 +18,7 @@ use super::codec::{
     self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES, TURN_WIDTH,
 };
 use super::error::Result;
-use super::{commit, finish, merge, outbox};
+use super::{commit, finish, merge, outbox, spend};
 
 /// Where a conversation's history begins: after this message, and after this envelope. 0: at its first.
 #[derive(Clone, Copy)]
@@ -82,12 +82,17 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
     row.record.attempts = attempt;
     row.record.started_at = row.record.started_at.or(Some(claim.at));
     let (history, history_cut) = history(conn, claim, row.record.id, row.begins)?;
+    let children_spent = match attempt {
+        1 => Vec::new(),
+        _ => spend::of_children(conn, row.record.id)?,
+    };
     let said = merge::words(&history, row.record.id);
     Ok(ClaimOutcome::Turn(Box::new(TurnClaim {
         record: row.record,
         text: said.unwrap_or(row.inbound.text),
         merged,
         model: row.model,
+        children_spent,
         sender: row.inbound.sender.id,
         reply_address: row.reply_address,
         fence: Fence { epoch: row.epoch, attempt },
@@ -215,7 +220,7 @@ fn history(
     let mut statement = conn.prepare_cached(&format!(
         "SELECT {MESSAGE_COLUMNS}, length(body) FROM messages WHERE conversation_id = ?1 AND seq > ?2 \
          AND (?3 = 0 OR turn_id = ?4 \
-              OR (SELECT t.seq FROM turns t WHERE t.id = messages.turn_id) > ?3) \
+              OR coalesce((SELECT t.seq FROM turns t WHERE t.id = messages.turn_id), ?3 + 1) > ?3) \
          ORDER BY seq DESC"
     ))?;
     let mut rows = statement.query(params![

@@ -103,10 +103,10 @@ pub(super) fn word_option<T: DeserializeOwned>(
 pub(super) const TURN_COLUMNS: &str = "t.seq, t.id, t.envelope_id, c.conversation, \
      t.conversation_id, c.agent, c.channel, t.origin, t.state, t.outcome, t.reply, t.error_code, \
      t.error_message, t.attempts, t.started_at, t.ended_at, t.input_tokens, t.output_tokens, t.child_of, \
-     t.merged_into IS NOT NULL, t.merged_into";
+     t.merged_into IS NOT NULL, t.merged_into, t.cost_micros";
 
 /// How many they are.
-pub(super) const TURN_WIDTH: usize = 21;
+pub(super) const TURN_WIDTH: usize = 22;
 
 /// The tables they stand in.
 pub(super) const TURN_TABLES: &str =
@@ -141,6 +141,7 @@ pub(super) fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, TurnRecord)> {
         started_at: time_option(row, 14)?,
         ended_at: time_option(row, 15)?,
         usage: Usage { input: counter(row, 16)?, output: counter(row, 17)? },
+        cost_micros: counter(row, 21)?,
         calls: Vec::new(),
     };
     Ok((row.get(0)?, record))

@@ -14,7 +14,7 @@ use rookery_messages::{chat::Usage, turn::Outcome};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Result;
-use super::{children, codec, finish, merge, outbox, records};
+use super::{children, codec, finish, merge, outbox, records, spend};
 
 /// What a commit has to know of its turn.
 struct Current {
@@ -69,15 +69,18 @@ pub(super) fn commit(conn: &Connection, commit: &TurnCommit) -> Result<CommitAck
     if let Some(state) = commit.state {
         set_state(conn, current.seq, state)?;
     }
-    // An end says the usage itself.
-    if let Some(usage) = commit.usage.filter(|_| commit.finish.is_none()) {
+    spend::add(conn, current.seq, commit)?;
+    // An end says the usage itself, but not what it cost.
+    let says_it = commit.finish.is_some() && commit.cost_micros == 0;
+    if let Some(usage) = commit.usage.filter(|_| !says_it) {
         conn.prepare_cached(
-            "UPDATE turns SET input_tokens = ?2, output_tokens = ?3 WHERE seq = ?1",
+            "UPDATE turns SET input_tokens = ?2, output_tokens = ?3, cost_micros = ?4 WHERE seq = ?1",
         )?
         .execute(params![
             current.seq,
             codec::count(usage.input),
-            codec::count(usage.output)
+            codec::count(usage.output),
+            codec::count(commit.cost_micros)
         ])?;
     }
     if commit.withdraw_approvals || commit.finish.is_some() {

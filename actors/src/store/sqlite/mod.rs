@@ -17,9 +17,12 @@ mod inbox;
 mod lock;
 mod merge;
 mod outbox;
+mod pairing;
 mod reads;
 mod records;
+mod retention;
 mod schema;
+mod spend;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -221,6 +224,14 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
     match write {
         Write::Accept(accept) => {
             return Ok(Written::Accepted(Box::new(inbox::accept(conn, accept)?)));
+        }
+        Write::Pairing(change) => {
+            if let Some(knocked) = pairing::write(conn, change)? {
+                return Ok(Written::Knocked(knocked));
+            }
+        }
+        Write::Prune(prune) => {
+            return Ok(Written::Pruned { more: retention::prune(conn, prune)? });
         }
         Write::Command(command) => {
             return Ok(Written::Accepted(Box::new(commands::take(conn, command)?)));

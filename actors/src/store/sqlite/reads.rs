@@ -13,7 +13,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::codec::{self, APPROVAL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
-use super::{approvals, channels, children, claim, commands, grants, outbox};
+use super::{
+    approvals, channels, children, claim, commands, grants, outbox, pairing, retention, spend,
+};
 
 /// Answers one question.
 pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
@@ -58,6 +60,8 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         Read::OutboxDue(channel) => Found::Due(outbox::next_due(conn, channel)?),
         Read::Channel(read) => Found::Channel(channels::read(conn, read)?),
         Read::Conversations { limit } => Found::Conversations(conversations(conn, *limit)?),
+        Read::Spent { at, keys } => Found::Spent(spend::read(conn, *at, keys)?),
+        Read::Pairings => Found::Pairings(pairing::list(conn)?),
         Read::Desk { channel, conversation, agent, external_id } => {
             Found::Desk(Box::new(commands::desk(conn, channel, conversation, agent, external_id)?))
         }
@@ -185,19 +189,21 @@ fn ledger(conn: &Connection) -> Result<Ledger> {
         .prepare_cached("SELECT count(*) FROM inbox")?
         .query_row([], |row| codec::counter(row, 0))?;
     let mut ledger = Ledger { accepted, ..Ledger::default() };
+    let mut gone = 0;
     for (outcome, count) in counts {
         let place = match outcome {
             None => &mut ledger.open,
-            Some(Outcome::Answered) => &mut ledger.answered,
-            Some(Outcome::Silent) => &mut ledger.silent,
-            Some(Outcome::Failed) => &mut ledger.failed,
-            Some(Outcome::Cancelled) => &mut ledger.cancelled,
-            Some(Outcome::Rejected) => &mut ledger.rejected,
-            Some(Outcome::Expired) => &mut ledger.expired,
-            Some(Outcome::Merged) => &mut ledger.merged,
+            Some(outcome) => place(&mut ledger, outcome),
         };
         *place = count;
     }
+    // What is not kept any more has been counted.
+    for outcome in Outcome::ALL {
+        let count = retention::gone(conn, outcome)?;
+        *place(&mut ledger, outcome) += count;
+        gone += count;
+    }
+    ledger.accepted += gone;
     Ok(ledger)
 }
 
@@ -225,6 +231,18 @@ fn backlog(conn: &Connection) -> Result<Backlog> {
         outbox: count("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')")?,
         dead_letters: count("SELECT count(*) FROM outbox WHERE state = 'dead'")?,
     })
+}
+
+fn place(ledger: &mut Ledger, outcome: Outcome) -> &mut u64 {
+    match outcome {
+        Outcome::Answered => &mut ledger.answered,
+        Outcome::Silent => &mut ledger.silent,
+        Outcome::Failed => &mut ledger.failed,
+        Outcome::Cancelled => &mut ledger.cancelled,
+        Outcome::Rejected => &mut ledger.rejected,
+        Outcome::Expired => &mut ledger.expired,
+        Outcome::Merged => &mut ledger.merged,
+    }
 }
 
 fn dead_letters(conn: &Connection) -> Result<Vec<DeadLetter>> {

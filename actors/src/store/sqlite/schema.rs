@@ -17,6 +17,8 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("schema_children.sql"),
     include_str!("schema_ingress.sql"),
     include_str!("schema_outbound.sql"),
+    include_str!("schema_spend.sql"),
+    include_str!("schema_pairing.sql"),
 ];
 
 /// The version after all `steps`.

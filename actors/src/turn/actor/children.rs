@@ -1,7 +1,6 @@
 //! What a turn's actor starts: model calls, questions, batches.
 
 use rookery_messages::chat::ChatMessage;
-use rookery_messages::hook::HookEvent;
 
 use super::*;
 use crate::policy::rate::SenderRates;
@@ -45,11 +44,7 @@ impl Turn {
         if changes > 0 {
             self.voice.observe(|scope| Observation::Repaired { scope, changes });
         }
-        if bundle.hooks.listen_to(HookEvent::BeforeModelCall) {
-            self.prepare_model(ctx, iteration, tools, messages);
-            return Ok(());
-        }
-        self.start_model(ctx, iteration, tools, messages).await
+        self.pay_for(ctx, iteration, tools, messages).await
     }
 
     pub(super) async fn start_model(
@@ -60,13 +55,15 @@ impl Turn {
         messages: Vec<ChatMessage>,
     ) -> Result<(), ActorError> {
         let bundle = Arc::clone(&self.judge.bundle);
-        let specs = if tools { self.judge.tools.specs() } else { Vec::new() };
+        let known = Arc::new(self.judge.tools.specs());
+        let offered = if tools { Arc::clone(&known) } else { Arc::default() };
         self.shown = Arc::default();
         self.seen_bytes = 0;
         let report = reserve(ctx)?;
         let args = ModelArgs {
             iteration,
-            request: ModelRequest { messages: Arc::new(messages), tools: Arc::new(specs) },
+            request: ModelRequest { messages: Arc::new(messages), tools: offered },
+            known,
             chain: Arc::clone(&bundle.chain),
             strict: bundle.runtime.strict_tool_parsing,
             voice: self.voice.clone(),
@@ -79,6 +76,7 @@ impl Turn {
             .grace(Duration::from_millis(500));
         let child = ctx.spawn::<ModelActor>(spec, args).await.map_err(start_failed)?;
         self.model = Some((child.handle.id, iteration));
+        self.time_step(ctx, iteration);
         Ok(())
     }
 

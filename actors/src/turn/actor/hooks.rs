@@ -55,7 +55,8 @@ impl Turn {
 
     /// There is no model call to stop yet: it ends here.
     pub(super) fn stop_preparing(&mut self, ctx: &mut Ctx<TurnActor>, reason: StopReason) {
-        if let Some((iteration, _)) = self.preparing.take() {
+        let preparing = self.preparing.take().map(|(iteration, _)| iteration);
+        if let Some(iteration) = preparing.or_else(|| self.stop_unpaid()) {
             let end = ModelEnd::Stopped { reason, partial: String::new() };
             let report = ModelReport { iteration, end, spent: Default::default() };
             ctx.note_to_self(TurnMsg::ModelEnded(report));

@@ -7,6 +7,7 @@
 
 mod children;
 mod hooks;
+mod paying;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnMsg, TurnState}
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::paying::Unpaid;
+use super::budget::DayLimits;
 use super::bundle::{AgentBundle, ChannelFacts, StoredProcesses, TurnDeps};
 use super::delegate::{Delegator, notice};
 use super::machine::{BatchPlan, Effect, Facts, Input, Machine, RoundCall};
@@ -84,6 +87,10 @@ pub struct Turn {
     recall: Recollection,
     /// The model call that waits for memory, or whose messages the hooks look at; whether tools are on offer.
     preparing: Option<(u32, bool)>,
+    /// Limits of the day that hold for this turn.
+    days: DayLimits,
+    /// The model call that waits for the day's sums.
+    unpaid: Option<Unpaid>,
     /// The batch whose calls the hooks are shown.
     shown_to_hooks: Option<BatchReport>,
     /// Visible text of the model call in work.
@@ -129,7 +136,16 @@ impl Supervised for TurnActor {
             posts_replies: channel.posts_replies && record.parent.is_none(),
             runtime: bundle.runtime.clone(),
             show_receipts: bundle.receipts.show_in_response,
+            purse: Arc::clone(delegator.purse()),
+            prices: deps.prices.clone(),
+            cost_micros: record.cost_micros,
         };
+        let days = DayLimits::new(
+            &bundle.runtime.budget,
+            &deps.budget,
+            (record.channel.as_str(), claim.sender.as_str()),
+            record.agent.as_str(),
+        );
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
         let tools = TurnTools::new(Arc::clone(&bundle), &claim.text, &claim.journal);
@@ -170,6 +186,8 @@ impl Supervised for TurnActor {
             recall,
             preparing: None,
             shown_to_hooks: None,
+            days,
+            unpaid: None,
             shown: Arc::default(),
             seen_bytes: 0,
             batch: None,
@@ -204,6 +222,7 @@ impl Supervised for TurnActor {
             }
             TurnMsg::ModelEnded(report) => {
                 state.model = None;
+                state.tell_cost(&report);
                 Input::Model(report)
             }
             TurnMsg::BatchEnded(report) => {
@@ -244,6 +263,8 @@ impl Supervised for TurnActor {
                 }
                 Input::Steer(*steering)
             }
+            TurnMsg::Spending(found) => return state.paid(ctx, found).await,
+            TurnMsg::StepTimeout { iteration } => Input::StepTimeout(iteration),
             TurnMsg::Released => {
                 ctx.end();
                 return Ok(());
@@ -311,6 +332,7 @@ impl Supervised for TurnActor {
             "attempt": state.claim.fence.attempt,
             "iteration": state.machine.iteration(),
             "usage": state.machine.usage(),
+            "cost_micros": state.machine.cost_micros(),
             "pending_approvals": state.approvals.keys().collect::<Vec<_>>(),
         })
     }
@@ -386,6 +408,7 @@ impl Turn {
                 }
             }
             Effect::Tell(event) => self.voice.tell(event),
+            Effect::OverBudget => self.voice.observe(|scope| Observation::OverBudget { scope }),
             Effect::Merged(rows) => {
                 let record = &self.claim.record;
                 for row in rows {
@@ -447,6 +470,9 @@ impl Turn {
 
     fn commit(&self, ctx: &mut Ctx<TurnActor>, seq: u64, mut commit: TurnCommit, again: bool) {
         self.post_task_notice(&mut commit);
+        if commit.usage.is_some() {
+            commit.spend = self.days.keys();
+        }
         let store = self.judge.deps.store.clone();
         ctx.task(async move {
             if again {

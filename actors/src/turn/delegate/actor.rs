@@ -285,6 +285,7 @@ impl Delegate {
 
     /// The child's record has its end.
     fn ended(&mut self, ctx: &mut Ctx<DelegateActor>, record: &TurnRecord) {
+        self.delegator.purse().add_child(record);
         let result = result_of(record);
         let state = match (result.success, ctx.stopping()) {
             (true, _) => CallState::Succeeded,

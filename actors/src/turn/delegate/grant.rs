@@ -85,6 +85,7 @@ impl Delegator {
             forbidden_paths: profile.forbidden_paths,
             max_iterations,
             tainted: self.tainted.lock().clone(),
+            allowance: self.purse.left(),
         };
         Ok((agent.name.clone(), grant))
     }

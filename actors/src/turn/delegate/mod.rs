@@ -32,6 +32,7 @@ use rookery_messages::ids::{AgentName, ChannelId, ConversationId, TurnId};
 use rookery_messages::time::World;
 use rookery_messages::turn::TurnClaim;
 
+use super::budget::Purse;
 use super::bundle::{AgentBundle, ChannelFacts, TurnDeps};
 use super::tools::TurnTools;
 
@@ -62,6 +63,8 @@ pub struct Delegator {
     tainted: Mutex<Option<String>>,
     /// Delegates it waits for now.
     waits: AtomicU32,
+    /// What it may spend, its delegates included.
+    purse: Arc<Purse>,
 }
 
 impl Delegator {
@@ -74,6 +77,9 @@ impl Delegator {
         world: World,
     ) -> Arc<Self> {
         let record = &claim.record;
+        let given = record.parent.as_ref().map(|of| of.grant.allowance);
+        let purse =
+            Purse::new(bundle.runtime.budget.turn, given, claim.children_spent.iter().copied());
         Arc::new(Self {
             deps,
             bundle,
@@ -89,6 +95,7 @@ impl Delegator {
             tools: OnceLock::new(),
             tainted: Mutex::default(),
             waits: AtomicU32::new(0),
+            purse,
         })
     }
 
@@ -119,6 +126,11 @@ impl Delegator {
         let tainted = own.map(str::to_owned).or_else(above);
         self.tainted.lock().clone_from(&tainted);
         tainted
+    }
+
+    /// What it may spend.
+    pub(super) fn purse(&self) -> &Arc<Purse> {
+        &self.purse
     }
 
     /// Whether a delegate runs: it has a progress limit of its own.

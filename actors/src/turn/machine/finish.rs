@@ -32,13 +32,19 @@ impl Machine {
             opaque: Vec::new(),
         });
         commit.entries.push(entry);
+        if self.summarising {
+            commit.messages.push(self.stored(summary_request(), world));
+            let cap = self.facts.runtime.max_tool_iterations;
+            let notice = format!("the limit of {cap} tool rounds is reached; summing up");
+            commit.entries.push(self.entry(JournalKind::Notice { text: notice }));
+        }
         self.append(&mut commit, ChatMessage::assistant(response.text.clone()), world);
         if self.takes_in() {
             // V-K9: what was said is committed first, then a new round answers the steering.
             self.said_final = true;
             self.append_steering(&mut commit, world);
             self.post_meanwhile(&mut commit, response.text, world);
-            commit.usage = Some(self.usage);
+            self.account(&mut commit);
             return self.send(commit, Next::Call);
         }
         let reply = match (&response.finish, self.summarising) {
@@ -150,9 +156,9 @@ impl Machine {
 
     pub(super) fn cap_reached(&mut self, world: &World) -> Vec<Effect> {
         let cap = self.facts.runtime.max_tool_iterations;
-        let mut commit = self.blank(world);
         match self.facts.runtime.at_cap {
             CapBehaviour::Error => {
+                let commit = self.blank(world);
                 let message = format!(
                     "the turn reached its limit of {cap} tool rounds (max_tool_iterations) and was ended; \
                      what ran so far stands in the history"
@@ -160,19 +166,10 @@ impl Machine {
                 self.fail(commit, TurnError::new("iteration_cap", message), world)
             }
             CapBehaviour::Summary => {
+                // V-K6: the question is written with its answer, or not at all.
                 self.summarising = true;
-                if self.history.last().is_some_and(|message| message.text() == SUMMARY_REQUEST) {
-                    // A former attempt asked already.
-                    return self.call_model(world);
-                }
-                let request = ChatMessage::User {
-                    text: SUMMARY_REQUEST.to_owned(),
-                    kind: UserKind::Feedback,
-                };
-                self.append(&mut commit, request, world);
-                let notice = format!("the limit of {cap} tool rounds is reached; summing up");
-                commit.entries.push(self.entry(JournalKind::Notice { text: notice }));
-                self.send(commit, Next::Call)
+                self.history.push(summary_request());
+                self.call_model(world)
             }
         }
     }
@@ -197,7 +194,7 @@ impl Machine {
         world: &World,
     ) -> Vec<Effect> {
         commit.entries.push(self.entry(JournalKind::Ended { finish: finish.clone() }));
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         commit.withdraw_approvals = true;
         commit.finish = Some(finish.clone());
         if self.facts.posts_replies {
@@ -214,6 +211,10 @@ impl Machine {
         }
         self.send(commit, Next::Announce(Box::new(finish)))
     }
+}
+
+fn summary_request() -> ChatMessage {
+    ChatMessage::User { text: SUMMARY_REQUEST.to_owned(), kind: UserKind::Feedback }
 }
 
 /// What a person is told at the end.

@@ -6,6 +6,7 @@
 
 mod circles;
 mod finish;
+mod pay;
 mod reject;
 mod round;
 mod steer;
@@ -13,6 +14,8 @@ mod stop;
 
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use rookery_messages::approval::Approval;
 use rookery_messages::chat::{ChatMessage, Usage};
@@ -25,12 +28,13 @@ use rookery_messages::model::{FinishReason, ModelEnd, ModelReport, ModelResponse
 use rookery_messages::receipt::ReceiptRecord;
 use rookery_messages::session::Steering;
 use rookery_messages::settings::RuntimeProfile;
-use rookery_messages::store::{CommitAck, StoreError, StoredMessage, TurnCommit};
+use rookery_messages::store::{CommitAck, Spent, StoreError, StoredMessage, TurnCommit};
 use rookery_messages::time::World;
 use rookery_messages::tool::{JudgedCall, SlotOutcome};
-use rookery_messages::turn::{Fence, TurnFinish};
+use rookery_messages::turn::{Fence, TurnError, TurnFinish};
 
 use self::steer::Said;
+use super::budget::{Prices, Purse};
 use super::loops::{Found, Loops};
 
 pub use round::{OpenCall, Round, RoundCall};
@@ -53,6 +57,12 @@ pub struct Facts {
     pub runtime: RuntimeProfile,
     /// The receipts are listed below the reply.
     pub show_receipts: bool,
+    /// What may be spent.
+    pub purse: Arc<Purse>,
+    /// What tokens cost.
+    pub prices: Prices,
+    /// What former attempts cost, in millionths.
+    pub cost_micros: u64,
 }
 
 /// What happened.
@@ -77,6 +87,10 @@ pub enum Input {
     },
     /// The person said something.
     Steer(Steering),
+    /// A budget does not allow the model call in work; it has not begun.
+    Unpaid(TurnError),
+    /// The model call takes longer than it may.
+    StepTimeout(u32),
     /// Somebody wants it stopped.
     Stop(StopReason),
 }
@@ -117,6 +131,8 @@ pub enum Effect {
     StopBatch(StopReason),
     /// Approval actors are not needed any more.
     StopApprovals(StopReason),
+    /// A budget ends the turn.
+    OverBudget,
     /// Tell the clients.
     Tell(TurnEventKind),
     /// These waiting messages are part of this turn now: whoever sent them is told.
@@ -173,6 +189,7 @@ pub struct Machine {
     seq: u64,
     iteration: u32,
     usage: Usage,
+    cost_micros: u64,
     history: Vec<ChatMessage>,
     round: Option<Round>,
     said: Said,
@@ -183,6 +200,8 @@ pub struct Machine {
     in_flight: Option<(u64, Box<TurnCommit>)>,
     /// The model is asked for a closing answer without tools.
     summarising: bool,
+    /// The model call in work was ended because it took too long.
+    timed_out: bool,
     loops: Loops,
     /// Said once the commit in flight is durable.
     circling: Option<Found>,
@@ -194,12 +213,14 @@ impl Machine {
     /// A machine that goes on from what the journal says.
     pub fn new(facts: Facts, from: super::recover::Resume) -> Self {
         let loops = Loops::replay(facts.runtime.loop_detection.clone(), from.past);
+        let usage = from.usage;
+        facts.purse.set_own(Spent { tokens: usage.total(), micros: facts.cost_micros });
         Self {
-            facts,
             phase: Phase::Fresh,
             seq: 1,
             iteration: from.iteration,
             usage: from.usage,
+            cost_micros: facts.cost_micros,
             history: from.history,
             round: from.round,
             said: Said::default(),
@@ -210,6 +231,8 @@ impl Machine {
             loops,
             circling: None,
             receipts: from.receipts,
+            facts,
+            timed_out: false,
         }
     }
 
@@ -270,6 +293,8 @@ impl Machine {
             Input::Batch(outcomes) => self.batch_ended(outcomes, world),
             Input::Committed { seq, result } => self.committed(seq, result, world),
             Input::Steer(steering) => self.steer(steering),
+            Input::Unpaid(error) => self.unpaid(error, world),
+            Input::StepTimeout(iteration) => self.step_timed_out(iteration),
             Input::Stop(reason) => self.stop(reason, world),
         }
     }
@@ -295,6 +320,9 @@ impl Machine {
         if rounds >= cap && !self.summarising {
             return self.cap_reached(world);
         }
+        if let Some(error) = self.facts.purse.exhausted() {
+            return self.over_budget(error, world);
+        }
         self.iteration += 1;
         self.said_final = false;
         self.phase = Phase::Calling;
@@ -305,7 +333,7 @@ impl Machine {
         if !matches!(self.phase, Phase::Calling) || report.iteration != self.iteration {
             return Vec::new();
         }
-        self.usage.add(report.spent);
+        self.pay(report.spent, None);
         match report.end {
             ModelEnd::Completed(response) => self.response(response, world),
             ModelEnd::Rejected { why, partial, usage } => {
@@ -313,6 +341,11 @@ impl Machine {
             }
             ModelEnd::Failed { error, partial } => self.model_failed(&error, &partial, world),
             ModelEnd::Cancelled { hook, reason } => self.hook_cancelled(&hook, &reason, world),
+            ModelEnd::Stopped { partial, .. }
+                if std::mem::take(&mut self.timed_out) && self.stop.is_none() =>
+            {
+                self.step_took_too_long(&partial, world)
+            }
             ModelEnd::Stopped { reason, partial } => {
                 let reason = self.stop.clone().unwrap_or(reason);
                 self.stopped_while_calling(&reason, &partial, world)
@@ -321,7 +354,7 @@ impl Machine {
     }
 
     fn response(&mut self, response: ModelResponse, world: &World) -> Vec<Effect> {
-        self.usage.add(response.usage);
+        self.pay(response.usage, Some(&response.served_by));
         if response.calls.is_empty() || self.summarising {
             return self.final_text(response, world);
         }

@@ -28,7 +28,7 @@ impl Machine {
         usage: Usage,
         world: &World,
     ) -> Vec<Effect> {
-        self.usage.add(usage);
+        self.pay(usage, None);
         if let Some(reason) = self.stop.clone() {
             return self.stopped_while_calling(&reason, partial, world);
         }
@@ -59,7 +59,7 @@ impl Machine {
         self.append(&mut commit, complaint, world);
         let notice = text::MALFORMED_CALL_NOTICE.to_owned();
         commit.entries.push(self.entry(JournalKind::Notice { text: notice.clone() }));
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         let mut effects = vec![Effect::Tell(TurnEventKind::Notice { text: notice })];
         effects.extend(self.send(commit, Next::Call));
         effects

@@ -269,7 +269,7 @@ impl Machine {
             commit.entries.push(self.entry(prepared));
             commit.calls.push(call.record());
         }
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         let waits = round.waits();
         if waits {
             commit.state = Some(TurnState::WaitingApproval);
@@ -380,7 +380,7 @@ impl Machine {
             self.note_circle(&mut commit, found, world);
         }
         self.append_steering(&mut commit, world);
-        commit.usage = Some(self.usage);
+        self.account(&mut commit);
         commit.state = Some(TurnState::Running);
         self.send(commit, Next::Call)
     }

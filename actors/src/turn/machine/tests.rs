@@ -64,6 +64,9 @@ fn facts(runtime: RuntimeProfile) -> Facts {
         posts_replies: true,
         runtime,
         show_receipts: false,
+        purse: Arc::default(),
+        prices: Prices::default(),
+        cost_micros: 0,
     }
 }
 
@@ -135,6 +138,8 @@ struct Script {
     outcomes: Vec<u8>,
     stop_at: Option<(usize, StopReason)>,
     fail_at: Option<u32>,
+    /// This model call says nothing.
+    empty_at: Option<u32>,
     flaky_commits: Vec<bool>,
 }
 
@@ -182,7 +187,8 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                             },
                         })
                     } else {
-                        says(iteration, "text", if tools { n } else { 0 })
+                        let text = if script.empty_at == Some(iteration) { " " } else { "text" };
+                        says(iteration, text, if tools { n } else { 0 })
                     });
                 }
                 Effect::StopModel(reason) => {
@@ -260,6 +266,7 @@ fn drive(machine: &mut Machine, script: &Script) -> Told {
                 Effect::StopApprovals(_)
                 | Effect::Tell(_)
                 | Effect::HintSenders(_)
+                | Effect::OverBudget
                 | Effect::Merged(_) => {}
                 Effect::Broken(error) => panic!("broken: {error}"),
             }
@@ -294,6 +301,7 @@ fn plain() -> Script {
         outcomes: vec![1],
         stop_at: None,
         fail_at: None,
+        empty_at: None,
         flaky_commits: vec![false],
     }
 }
@@ -339,6 +347,38 @@ fn in_summary_mode_one_call_without_tools_answers_with_a_visible_notice() {
     assert_eq!(end(&told), (Outcome::Answered, None));
     let reply = told.announced[0].reply.as_deref().unwrap();
     assert_eq!(reply, "text\n\n[Stopped after 2 tool rounds, the limit of this agent.]");
+    // V-K7: the question and the answer stand in the history together.
+    let last: Vec<_> =
+        told.commits.last().unwrap().messages.iter().map(|m| m.message.text()).collect();
+    assert!(
+        matches!(last[..], [question, "text"] if question.contains("Without calling any tool"))
+    );
+}
+
+// V-K6
+#[test]
+fn a_summary_that_fails_or_is_empty_leaves_no_question_behind() {
+    for (fail_at, code) in [(Some(3), "provider_network"), (None, "provider_empty")] {
+        let runtime = RuntimeProfile {
+            max_tool_iterations: 2,
+            at_cap: CapBehaviour::Summary,
+            ..RuntimeProfile::default()
+        };
+        let mut machine = machine(runtime);
+        let script = Script {
+            rounds: vec![1; 9],
+            fail_at,
+            empty_at: (fail_at.is_none()).then_some(3),
+            ..plain()
+        };
+        let told = drive(&mut machine, &script);
+        assert_eq!(end(&told), (Outcome::Failed, Some(code)));
+        let written = told.commits.iter().flat_map(|commit| &commit.messages);
+        assert!(written.clone().count() > 0);
+        assert!(
+            written.into_iter().all(|m| !m.message.text().contains("Without calling any tool"))
+        );
+    }
 }
 
 // V-E14, V-C15
@@ -578,6 +618,7 @@ fn scripts() -> impl Strategy<Value = Script> {
                 outcomes,
                 stop_at,
                 fail_at,
+                empty_at: None,
                 flaky_commits,
             },
         )

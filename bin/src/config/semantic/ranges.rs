@@ -48,6 +48,7 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("max_tool_iterations"), profile.max_tool_iterations.into(), 1..=10_000);
         range(&path("stop_grace_ms"), profile.stop_grace_ms, 0..=600_000);
         range(&path("progress_timeout_secs"), profile.progress_timeout_secs, 0..=LONG_SECS);
+        range(&path("step_timeout_secs"), profile.step_timeout_secs, 0..=LONG_SECS);
         let delegation = &profile.delegation;
         let below = |key| ["runtime_profiles", name.as_str(), "delegation", key];
         range(&below("max_depth"), delegation.max_depth.into(), 0..=16);

@@ -155,7 +155,6 @@ fn what_was_refused_is_left_out_and_the_budget_stays_below_the_cap() {
     assert_eq!(with(Ease { no_reasoning: true, ..Ease::default() }).get("thinking"), None);
 }
 
-// V-K8
 #[test]
 fn a_round_without_tools_names_those_of_its_history_and_lets_none_be_called() {
     let asked = call(1, Some("toolu_1"), "time", "");

@@ -23,6 +23,7 @@ fn child(db: &mut Db, parent: &TurnClaim, external: &str, mode: ChildMode) -> Ac
                 allowed_commands: None,
                 forbidden_paths: Vec::new(),
                 max_iterations: 3,
+                allowance: Default::default(),
                 tainted: None,
             },
             reply_to: parent.reply_address.clone(),

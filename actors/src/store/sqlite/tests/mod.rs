@@ -8,8 +8,10 @@ mod file;
 mod inbox;
 mod merging;
 mod outbox;
+mod pairing;
 mod property;
 mod records;
+mod retention;
 mod turns;
 
 use std::path::PathBuf;

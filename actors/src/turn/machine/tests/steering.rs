@@ -128,3 +128,22 @@ fn words_for_a_turn_that_is_stopped_stay_a_row_of_their_own() {
     let (_, commit) = committed(&effects);
     assert!(commit.merge.is_empty() && commit.finish.is_some());
 }
+
+// V-K10: what was said before stands, and so does what it was said to
+#[test]
+fn if_the_continuation_fails_the_earlier_answer_and_the_steering_are_kept() {
+    let world = world();
+    let mut machine = machine(RuntimeProfile::default());
+    machine.step(Input::Begin, &world);
+    machine.step(steer(1, "and in French"), &world);
+    let effects = machine.step(says(1, "text", 0), &world);
+    let (seq, _) = committed(&effects);
+    durable(&mut machine, seq, vec![]);
+    let error = ModelError::new(ModelErrorClass::Network, "no route");
+    let end = ModelEnd::Failed { error, partial: String::new() };
+    let report = ModelReport { iteration: 2, spent: Usage::default(), end };
+    let effects = machine.step(Input::Model(report), &world);
+    let (_, commit) = committed(&effects);
+    assert_eq!(commit.finish.as_ref().unwrap().outcome, Outcome::Failed);
+    assert_eq!(texts(&machine), ["hello", "text", "and in French"]);
+}
