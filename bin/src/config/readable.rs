@@ -104,6 +104,8 @@ fn kept(key: &str, node: &Node, shape: &Shape, left_out: &mut Vec<String>) -> Op
         (Shape::Integer { max }, Item::Integer(number)) if (0..=*max).contains(number) => {
             return Some(node.clone());
         }
+        (Shape::Number, Item::Integer(number)) if *number >= 0 => return Some(node.clone()),
+        (Shape::Number, Item::Float(number)) if *number >= 0.0 => return Some(node.clone()),
         (Shape::Word(words), Item::Text(text)) if words.contains(text) => {
             return Some(node.clone());
         }
@@ -128,7 +130,7 @@ fn stand_in(shape: &Shape) -> Node {
         Shape::Map(_) => Item::Table(BTreeMap::new()),
         Shape::List(_) => Item::List(Vec::new()),
         Shape::Text | Shape::Secret => Item::Text(String::new()),
-        Shape::Integer { .. } => Item::Integer(0),
+        Shape::Integer { .. } | Shape::Number => Item::Integer(0),
         Shape::Boolean => Item::Boolean(false),
         Shape::Word(words) => Item::Text(words.first().cloned().unwrap_or_default()),
     };
