@@ -140,17 +140,17 @@ async fn killed_between_poll_and_confirmation_it_answers_once_in_the_same_chat()
     world.finish().await;
 }
 
-// A056, A016
+// A056
 #[tokio::test]
 async fn a_topic_of_a_group_is_a_conversation_of_its_own_and_answers_stay_in_it() {
     let fake = FakeTelegram::start().await;
     let world = start(&fake, "").await;
     let topic = |n: i64, text: &str| json!({ "text": text, "message_thread_id": n, "is_topic_message": true });
-    let first = fake.write(ANN, group(-100_5), topic(3, "@rook_bot in three"));
-    let second = fake.write(BEN, group(-100_5), topic(4, "@rook_bot in four"));
-    fake.write(ANN, group(-100_5), topic(3, "nothing for you"));
-    let three = fake.shown(-100_5, "in three").await;
-    let four = fake.shown(-100_5, "in four").await;
+    let first = fake.write(ANN, group(-1_005), topic(3, "@rook_bot in three"));
+    let second = fake.write(BEN, group(-1_005), topic(4, "@rook_bot in four"));
+    fake.write(ANN, group(-1_005), topic(3, "nothing for you"));
+    let three = fake.shown(-1_005, "in three").await;
+    let four = fake.shown(-1_005, "in four").await;
     assert_eq!((three.thread, three.answers), (Some(3), Some(first)));
     assert_eq!((four.thread, four.answers), (Some(4), Some(second)));
     fake.all_confirmed().await;
@@ -169,8 +169,8 @@ async fn an_approval_is_a_button_for_whoever_was_asked_and_nobody_else() {
     let write = Call::new("file_write", json!({ "path": "a.txt", "content": "written" }));
     world.model.script("write it", [Reply::calls([write]), Reply::text("It is written")]);
     let said = json!({ "text": "@rook_bot write it" });
-    fake.write(ANN, group(-100_5), said);
-    let prompt = fake.shown(-100_5, "Approval needed: file_write").await;
+    fake.write(ANN, group(-1_005), said);
+    let prompt = fake.shown(-1_005, "Approval needed: file_write").await;
     assert!(prompt.text.contains("\"content\": \"written\""), "{}", prompt.text);
     let labels: Vec<_> = prompt.buttons.iter().map(|(label, _)| label.as_str()).collect();
     assert_eq!(labels, ["Approve", "Deny", "Always"]);
@@ -185,12 +185,12 @@ async fn an_approval_is_a_button_for_whoever_was_asked_and_nobody_else() {
     assert!(refused[..2].iter().all(|text| text.contains("not among those")), "{refused:?}");
     assert!(refused[2].contains("another chat"), "{refused:?}");
     assert!(!world.work("a.txt").exists());
-    assert_eq!(fake.chat(-100_5)[0].buttons.len(), 3, "it stays open");
+    assert_eq!(fake.chat(-1_005)[0].buttons.len(), 3, "it stays open");
 
     fake.press(ANN, &prompt, "Approve");
-    fake.shown(-100_5, "It is written").await;
+    fake.shown(-1_005, "It is written").await;
     assert_eq!(world.read("a.txt"), "written");
-    let settled = fake.shown(-100_5, "already decided by 7 via telegram.main: approved").await;
+    let settled = fake.shown(-1_005, "already decided by 7 via telegram.main: approved").await;
     assert_eq!((settled.id, settled.buttons.len()), (prompt.id, 0));
 
     // A replay is answered with what stands.

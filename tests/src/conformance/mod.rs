@@ -107,6 +107,7 @@ where
     P: Platform,
     F: Future<Output = P>,
 {
+    crate::install_tls();
     let platform = make().await;
     let able = platform.adapter().capabilities();
     let (receives, carries) = (platform.receives(), platform.carries());

@@ -287,8 +287,7 @@ impl Live {
     /// The turn has ended: nobody need decide any more, and no button is left to press.
     async fn take_prompts_back(&mut self) {
         let left = std::mem::take(&mut self.settle);
-        let open = std::mem::take(&mut self.open).into_values();
-        let withdrawn = open.map(|(approval, message)| (approval, message));
+        let withdrawn = std::mem::take(&mut self.open).into_values();
         for (approval, message) in left.into_iter().chain(withdrawn) {
             settle(self.args.clone(), approval, message).await;
         }

@@ -17,6 +17,21 @@ pub(super) fn chat(address: &ReplyAddress) -> &str {
     address.conversation.split('/').next().unwrap_or_default()
 }
 
+/// An address that says two things, or nothing, is an error and not a guess (A016).
+pub(super) fn check(address: &ReplyAddress) -> Result<(), &'static str> {
+    let (chat, topic) = match address.conversation.split_once('/') {
+        Some((chat, topic)) => (chat, Some(topic)),
+        None => (address.conversation.as_str(), None),
+    };
+    if chat.parse::<i64>().is_err() {
+        return Err("the reply address names no chat");
+    }
+    if topic != address.thread.as_deref() {
+        return Err("the reply address names two topics");
+    }
+    Ok(())
+}
+
 /// Groups and channels have negative ids.
 pub(super) fn is_group(address: &ReplyAddress) -> bool {
     address.conversation.starts_with('-')
@@ -33,9 +48,8 @@ pub(super) fn place(address: &ReplyAddress) -> Value {
 
 /// Sends or changes a message.
 pub(super) async fn send(api: &BotApi, message: &Outgoing<'_>) -> SendAttempt {
-    if chat(message.address).parse::<i64>().is_err() {
-        let cause = "the reply address names no chat".to_owned();
-        return SendAttempt::Refused { cause };
+    if let Err(cause) = check(message.address) {
+        return SendAttempt::Refused { cause: cause.to_owned() };
     }
     let (method, mut body) = request(message);
     let mut answer = call(api, method, &body).await;

@@ -1,5 +1,5 @@
 use rookery_messages::channel::{ChannelEvent, Incoming, Press};
-use rookery_messages::envelope::Sender;
+use rookery_messages::envelope::{ReplyAddress, Sender};
 use rookery_messages::settings::GroupMode;
 use serde_json::{Value, json};
 
@@ -64,8 +64,8 @@ fn sender_chat_thread_and_message_are_told_apart_in_every_kind_of_chat() {
     assert_eq!((topic.conversation.as_str(), topic.thread.as_deref()), ("-100123/5", Some("5")));
     assert_eq!((topic.sender.id.as_str(), topic.private, topic.reply_to), ("7", false, None));
 
-    let post = json!({ "message_id": 3, "chat": { "id": -100_9, "type": "channel", "title": "News" },
-        "sender_chat": { "id": -100_9, "type": "channel", "title": "News" }, "text": "post" });
+    let post = json!({ "message_id": 3, "chat": { "id": -1_009, "type": "channel", "title": "News" },
+        "sender_chat": { "id": -1_009, "type": "channel", "title": "News" }, "text": "post" });
     let post = message(json!({ "update_id": 2, "channel_post": post }));
     assert_eq!(post.sender, Sender { id: "-1009".into(), display: Some("News".into()) });
     assert_eq!(post.conversation, "-1009");
@@ -158,5 +158,28 @@ fn only_the_bare_token_is_one() {
         "123456:AAExabcdefghijklmnopqrstuvwxyz ",
     ] {
         assert!(!is_token(wrong), "{wrong:?}");
+    }
+}
+
+// A016
+#[test]
+fn an_address_that_contradicts_itself_is_refused() {
+    let address = |conversation: &str, thread: Option<&str>| ReplyAddress {
+        channel: channel_id("main"),
+        conversation: conversation.into(),
+        thread: thread.map(str::to_owned),
+        reply_to: None,
+    };
+    for (conversation, thread, right) in [
+        ("7", None, true),
+        ("-1005/3", Some("3"), true),
+        ("-1005/3", Some("4"), false),
+        ("-1005/3", None, false),
+        ("-1005", Some("3"), false),
+        ("approvals", None, false),
+        ("", None, false),
+    ] {
+        let checked = send::check(&address(conversation, thread));
+        assert_eq!(checked.is_ok(), right, "{conversation} {thread:?}: {checked:?}");
     }
 }
