@@ -322,8 +322,7 @@ async fn the_configuration_can_be_made_checked_shown_and_explained() {
     assert_eq!(bare.run(&["config", "check"]).await.code, Some(0));
     let schema = bare.run(&["config", "schema"]).await;
     for key in ["gateway.listen", "shutdown.drain_secs", "max_tool_iterations", "bot_token"] {
-        let there = schema.out.contains(key);
-        assert_eq!(there, key != "bot_token", "{key}");
+        assert!(schema.out.contains(key), "{key}");
     }
     let config = Config::new().extra(
         "[[gateway.tokens]]\nname = \"me\"\ntoken = \"${env:THE_TOKEN}\"\nrole = \"admin\"\n",
