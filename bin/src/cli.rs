@@ -49,7 +49,7 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// Shows, stops, kills or restarts one actor.
+    /// Shows, stops, kills, restarts, pauses or resumes one actor.
     #[command(subcommand)]
     Actor(ActorCommand),
     /// Lists, shows or cancels turns.
@@ -80,6 +80,8 @@ pub enum Command {
     Crashes(Output),
     /// Lists who did what.
     Audit(AuditArgs),
+    /// Lists the built-in tools: the names that policies and filters are written with.
+    Tools(Output),
     /// Tells what policy says of a tool call.
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -90,7 +92,13 @@ pub enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Checks the configuration and whether the service is ready.
-    Doctor(Output),
+    Doctor {
+        /// Asks only whether the process is alive, for a liveness probe.
+        #[arg(long)]
+        live: bool,
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 /// How a result is printed.
@@ -173,28 +181,42 @@ pub struct Because {
 pub enum ActorCommand {
     /// Shows one actor.
     Show {
-        /// Its path, as `rookery tree` builds it, such as root/service/observer.
+        /// Its path, such as root/service/observer; the end of one, if no other ends so; or a turn's or call's id.
         path: String,
         #[command(flatten)]
         output: Output,
     },
     /// Tells it to stop.
     Stop {
-        /// Its path.
+        /// Its path, the end of one, or an id.
         path: String,
         #[command(flatten)]
         because: Because,
     },
     /// Ends it at once.
     Kill {
-        /// Its path.
+        /// Its path, the end of one, or an id.
         path: String,
         #[command(flatten)]
         because: Because,
     },
     /// Stops it and starts it again.
     Restart {
-        /// Its path.
+        /// Its path, the end of one, or an id.
+        path: String,
+        #[command(flatten)]
+        because: Because,
+    },
+    /// Lets it take no new work: a channel's intake or sender, sessions.
+    Pause {
+        /// Its path, the end of one, or an id.
+        path: String,
+        #[command(flatten)]
+        because: Because,
+    },
+    /// Lets a paused one take work again.
+    Resume {
+        /// Its path, the end of one, or an id.
         path: String,
         #[command(flatten)]
         because: Because,

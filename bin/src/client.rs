@@ -1,5 +1,6 @@
 //! A client of the HTTP API, as the command line uses it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode, Url};
@@ -136,6 +137,8 @@ pub fn refusal(url: &str, status: StatusCode, body: &[u8]) -> ClientError {
 pub struct Client {
     base: Url,
     token: Option<String>,
+    /// Where a token was looked for, if there is none.
+    looked_for: Option<PathBuf>,
     http: reqwest::Client,
 }
 
@@ -157,7 +160,14 @@ impl Client {
             url: base.to_string(),
             cause: causes(&error),
         })?;
-        Ok(Self { base, token, http })
+        Ok(Self { base, token, looked_for: None, http })
+    }
+
+    /// Without a token, because there was none in this file: a refusal says so.
+    #[must_use]
+    pub fn without_token_from(mut self, looked_for: Option<PathBuf>) -> Self {
+        self.looked_for = looked_for;
+        self
     }
 
     /// The address it speaks to, safe to show.
@@ -217,12 +227,27 @@ impl Client {
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, ClientError> {
         let (status, body) = self.answer(request).await?;
         if !status.is_success() {
-            return Err(refusal(&self.shown_base(), status, &body));
+            return Err(self.with_reason(refusal(&self.shown_base(), status, &body)));
         }
         if body.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Why there was no token stands beside a refusal for want of one.
+    fn with_reason(&self, mut error: ClientError) -> ClientError {
+        if let (ClientError::Refused { status: StatusCode::UNAUTHORIZED, hint, .. }, Some(file)) =
+            (&mut error, &self.looked_for)
+        {
+            let here = std::env::current_dir().unwrap_or_default();
+            *hint = Some(format!(
+                "no token was sent, because {} can't be read; a relative data_dir is meant from the folder the \
+                 service was started in: run this there, or give --token or ROOKERY_TOKEN",
+                here.join(file).display()
+            ));
+        }
+        error
     }
 
     /// What `/readyz` says, ready or not.

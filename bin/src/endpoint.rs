@@ -28,12 +28,21 @@ pub fn client(
     if let Some(url) = url.as_deref().filter(|url| !is_loopback_url(url)) {
         return Ok(Client::new(url, token)?);
     }
-    let settings = config::load(named, environment)?.settings;
+    let mut needed = Vec::new();
+    if url.is_none() {
+        needed.push("gateway.listen");
+    }
+    if token.is_none() {
+        needed.extend(["gateway.tokens", "data_dir"]);
+    }
+    let settings = config::load_for_client(named, environment, &needed)?;
     let url = match url {
         Some(url) => url,
         None => base_url(listen_address(&settings)?)?,
     };
-    Ok(Client::new(&url, token.or_else(|| own_token(&settings)))?)
+    let token = token.or_else(|| own_token(&settings));
+    let looked_for = token.is_none().then(|| settings.data_dir.join(TOKEN_FILE));
+    Ok(Client::new(&url, token)?.without_token_from(looked_for))
 }
 
 /// For the service of this configuration at the address it really has.

@@ -6,6 +6,8 @@ mod cli;
 mod client;
 mod commands;
 pub mod config;
+#[cfg(test)]
+mod deploy_tests;
 mod endpoint;
 mod exit;
 mod logging;
@@ -70,14 +72,15 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Policy(PolicyCommand::Check { agent, tool, args, output: _ }) => {
             commands::policy::check(&config::load(named, &environment)?, &agent, &tool, &args)
         }
+        Command::Tools(output) => commands::policy::tools(output),
         Command::Mcp(McpCommand::Login { server }) => {
             let loaded = config::load(named, &environment)?;
             block_on(async move { commands::mcp::login(&loaded.settings, &server).await })
         }
         Command::Run => block_on(run::run(named, &environment)),
         Command::Chat(args) => block_on(run::chat(named, &environment, &remote, args)),
-        Command::Doctor(output) => {
-            block_on(commands::doctor::run(named, &environment, &remote, output))
+        Command::Doctor { live, output } => {
+            block_on(commands::doctor::run(named, &environment, &remote, live, output))
         }
         other => block_on(async {
             let client = endpoint::client(named, &environment, &remote)?;

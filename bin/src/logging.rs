@@ -72,6 +72,9 @@ impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Scrubbing<M> {
     }
 }
 
+/// Whatever a connection to an MCP server has to say, its actor says in a line of ours.
+const USUAL_FILTER: &str = "info,ractor=warn,rmcp=off";
+
 /// Starts logging and records panics; no line holds a secret. `RUST_LOG` filters; default `info`.
 pub fn start(
     destination: &Destination,
@@ -86,7 +89,7 @@ pub fn start(
             ))
         })?,
         // Every actor has a span in ractor; ours are named in the lines themselves, by turn and path.
-        None => EnvFilter::new("info,ractor=warn"),
+        None => EnvFilter::new(USUAL_FILTER),
     };
     let builder = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
     let started = match destination {

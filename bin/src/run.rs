@@ -3,10 +3,13 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rookery_messages::settings::Settings;
 use rookery_messages::store::StoreError;
 use sd_notify::NotifyState;
+use tokio::time::MissedTickBehavior;
 
 use crate::banner::banner;
 use crate::chat;
@@ -20,14 +23,27 @@ use crate::probe::{Listener, probe};
 use crate::service::{self, Running, StartError};
 use crate::signals::{Asked, Signals};
 
+/// Shortest time between two signs of life to the service manager.
+const SHORTEST_WATCH: Duration = Duration::from_millis(10);
+
 /// The service, with a chat beside it when somebody sits at standard input.
 pub async fn run(named: Option<&Path>, environment: &Environment) -> Result<Exit, Failure> {
     let loaded = config::load(named, environment)?;
     let at_terminal = std::io::stdin().is_terminal();
+    if at_terminal {
+        // Of the one that runs already our own configuration says nothing: no banner of ours.
+        let address = endpoint::listen_address(&loaded.settings)?;
+        if let Listener::Rookery(version) = probe(address).await {
+            to_stdout(&format!("rookery {version} runs at {address} already: attaching to it\n"))?;
+            let mut signals = Signals::take()?;
+            return attach(&loaded.settings, address, &ChatArgs::default(), &mut signals).await;
+        }
+    }
     let shows = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
     let logs =
         if shows { Destination::file_in(&loaded.settings.data_dir) } else { Destination::Stderr };
     logging::start(&logs, environment, service::redactor(&loaded.settings, None, environment))?;
+    warn_of(&loaded);
     to_stdout(&banner(&loaded, &logs))?;
     let mut signals = Signals::take()?;
     match start(&loaded, &mut signals).await? {
@@ -75,6 +91,7 @@ pub async fn chat(
     // A reply is what standard output is for; logs never mix with it.
     let logs = Destination::file_in(&loaded.settings.data_dir);
     logging::start(&logs, environment, service::redactor(&loaded.settings, None, environment))?;
+    warn_of(&loaded);
     to_stderr(&banner(&loaded, &logs));
     match start(&loaded, &mut signals).await? {
         Started::Stopped => Ok(Exit::Ok),
@@ -82,6 +99,13 @@ pub async fn chat(
         Started::Theirs { address, .. } => {
             attach(&loaded.settings, address, &args, &mut signals).await
         }
+    }
+}
+
+/// What `config check` warns of stands in the log of a service that starts all the same.
+fn warn_of(loaded: &Loaded) {
+    for warning in loaded.warning_lines() {
+        tracing::warn!(warning, "the configuration deserves a look");
     }
 }
 
@@ -109,7 +133,9 @@ async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failur
     };
     let error = match started {
         Ok(running) => {
-            tracing::info!(address = %running.address(), "listening");
+            let config = loaded.file.as_ref().map(|file| file.display().to_string());
+            let version = env!("CARGO_PKG_VERSION");
+            tracing::info!(address = %running.address(), version, config, "listening");
             notify(NotifyState::Ready);
             return Ok(Started::Ours(running));
         }
@@ -158,6 +184,9 @@ async fn live(
     mut signals: Signals,
 ) -> Result<Exit, Failure> {
     let client = endpoint::local_client(settings, running.address())?;
+    let holds_a_chat = talk.is_some();
+    let watched = watchdog(sd_notify::watchdog_enabled(), running.liveness(), notify);
+    tokio::pin!(watched);
     let talking = async {
         match talk {
             Some(args) => chat::run(&client, &args, &mut signals).await,
@@ -175,13 +204,30 @@ async fn live(
     let (talked, over) = tokio::select! {
         talked = talking => (talked, None),
         cause = running.ended() => (Ok(Exit::Failed), Some(cause)),
+        () = &mut watched => (Ok(Exit::Failed), None),
     };
     notify(NotifyState::Stopping);
+    let open = running.directory().of_kind("turn").len();
+    if holds_a_chat && open > 0 {
+        let turns = if open == 1 { "1 turn runs".to_owned() } else { format!("{open} turns run") };
+        to_stderr(&format!(
+            "the service ends with this chat: {turns}, and may take {} s more; Ctrl-C skips the waiting\n",
+            settings.shutdown.drain_secs
+        ));
+    }
     // A further signal means: don't wait.
     let hurry = Box::pin(async move {
         signals.next().await;
     });
-    let report = running.shutdown(hurry).await;
+    // The tree lives until the last phase; after that there is little left to watch.
+    let ending = running.shutdown(hurry);
+    tokio::pin!(ending);
+    let report = loop {
+        tokio::select! {
+            report = &mut ending => break report,
+            () = &mut watched => {}
+        }
+    };
     tracing::info!(killed = report.killed, "shutdown is done");
     if let Some(cause) = over {
         return Err(Failure::failed(format!("the service ended by itself: {cause}")));
@@ -200,5 +246,55 @@ async fn live(
 fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "can't tell systemd");
+    }
+}
+
+/// Tells the service manager that the tree is alive, twice in each of the spans it gives us. While the tree
+/// is not, nothing is told, and the manager restarts us. Never ends.
+async fn watchdog(
+    span: Option<Duration>,
+    live: Arc<dyn Fn() -> bool + Send + Sync>,
+    tell: impl Fn(NotifyState<'static>),
+) {
+    let Some(span) = span else { return std::future::pending().await };
+    let mut tick = tokio::time::interval((span / 2).max(SHORTEST_WATCH));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut was_live = true;
+    loop {
+        tick.tick().await;
+        let is_live = live();
+        if is_live {
+            tell(NotifyState::Watchdog);
+        } else if was_live {
+            tracing::error!(
+                "the tree is stuck: the service manager is no longer told that it lives"
+            );
+        }
+        was_live = is_live;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_service_manager_is_told_of_life_in_time_and_only_of_life() {
+        let (told, alive) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+        let (counts, looks) = (Arc::clone(&told), Arc::clone(&alive));
+        let tell = move |state: NotifyState<'static>| {
+            assert!(matches!(state, NotifyState::Watchdog));
+            counts.fetch_add(1, Ordering::Relaxed);
+        };
+        let live = Arc::new(move || looks.load(Ordering::Relaxed));
+        let watched = watchdog(Some(Duration::from_secs(4)), live, tell);
+        tokio::pin!(watched);
+        let _never_ends = tokio::time::timeout(Duration::from_secs(9), &mut watched).await;
+        assert_eq!(told.load(Ordering::Relaxed), 5);
+        alive.store(false, Ordering::Relaxed);
+        let _never_ends = tokio::time::timeout(Duration::from_secs(20), &mut watched).await;
+        assert_eq!(told.load(Ordering::Relaxed), 5);
     }
 }

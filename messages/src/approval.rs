@@ -85,6 +85,8 @@ pub enum Decision {
     },
     /// Nobody decided in time.
     NoAnswer,
+    /// Whoever sent the message has nobody to ask, and no route leads to somebody else. No refusal.
+    NobodyAsked,
     /// The turn was stopped first.
     Cancelled,
 }
@@ -106,7 +108,11 @@ impl Approval {
     pub fn verdict(&self) -> &'static str {
         match (self.state, &self.decision) {
             (ApprovalState::Approved, Some(Decision::Always)) => "always approved",
+            (ApprovalState::Denied, Some(Decision::Replace { .. })) if self.is_question() => {
+                "answered"
+            }
             (ApprovalState::Denied, Some(Decision::Replace { .. })) => "replaced",
+            (ApprovalState::Denied, Some(Decision::NobodyAsked)) => "not run, nobody was asked",
             (state, _) => state.as_str(),
         }
     }
@@ -139,6 +145,7 @@ impl Decision {
             Self::Always => "always",
             Self::Replace { .. } => "replace",
             Self::NoAnswer => "no_answer",
+            Self::NobodyAsked => "nobody_asked",
             Self::Cancelled => "cancelled",
         }
     }
@@ -147,7 +154,7 @@ impl Decision {
     pub fn state(&self) -> ApprovalState {
         match self {
             Self::Approve | Self::Always => ApprovalState::Approved,
-            Self::Deny { .. } | Self::Replace { .. } => ApprovalState::Denied,
+            Self::Deny { .. } | Self::Replace { .. } | Self::NobodyAsked => ApprovalState::Denied,
             Self::NoAnswer => ApprovalState::Expired,
             Self::Cancelled => ApprovalState::Cancelled,
         }
@@ -183,12 +190,16 @@ pub struct BatchPlace {
     pub of: u32,
 }
 
-/// Another channel where the request is asked too.
+/// The place of a route that leads to the admin API, its command line included. It has no approvers of its
+/// own: every operator may decide.
+pub const ADMIN_ROUTE: &str = "admin";
+
+/// Another place where the request is asked too: a channel, or [`ADMIN_ROUTE`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ApprovalRoute {
     /// The channel.
     pub channel: ChannelId,
-    /// Its people who may decide.
+    /// Its people who may decide, beside operators.
     pub approvers: Vec<String>,
     /// It is posted there; else whoever is connected is shown it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -38,6 +38,9 @@ pub enum IntakeError {
     /// An operator paused the channel.
     #[error("the channel is paused by an operator; send the message again later")]
     Paused,
+    /// The service ends.
+    #[error("the service is ending and takes nothing new; send the message again when it is back")]
+    Draining,
     /// The store did not take it.
     #[error(transparent)]
     Store(#[from] StoreError),

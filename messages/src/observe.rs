@@ -200,6 +200,8 @@ pub enum Observation {
         channel: ChannelId,
         /// `sent`, `retry`, `unknown`, `dead`.
         result: &'static str,
+        /// Why it did not arrive, or why nobody knows.
+        cause: Option<String>,
     },
     /// An actor ended.
     ActorExit {

@@ -174,6 +174,9 @@ pub struct StoreSettings {
 pub struct GatewaySettings {
     /// Address and port. An address off loopback needs `tokens`.
     pub listen: String,
+    /// Names under which requests may come beside loopback and `listen`, such as that of a proxy before it. A
+    /// request for any other name is refused, so that no foreign page reaches the service by a name of its own.
+    pub hosts: Vec<String>,
     /// Largest request body.
     pub body_limit_bytes: usize,
     /// Bearer tokens. None: an admin token is made in `data_dir` at first start.
@@ -186,6 +189,7 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:7717".to_owned(),
+            hosts: Vec::new(),
             body_limit_bytes: 1_048_576,
             tokens: Vec::new(),
             max_connections: 1_024,
@@ -452,7 +456,8 @@ mod defaults {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
-    /// The provider profile it calls first.
+    /// The provider profile it calls first. Default: `main`, `openai`, or the first there is.
+    #[serde(default)]
     pub provider: String,
     /// Provider profiles its people may choose by `/model`, beside this one and its fallbacks.
     #[serde(default)]
@@ -720,7 +725,8 @@ pub enum OnUnknown {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSettings {
-    /// Requests must be signed with it. None: only callers with a token, or on loopback.
+    /// Requests must be signed with it. None: callers on loopback may post, or, once `gateway.tokens` are
+    /// configured, only callers with a token.
     #[serde(default)]
     pub secret: Option<Secret>,
     /// Senders that may use it; `*` is everybody.

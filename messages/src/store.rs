@@ -19,7 +19,7 @@ use crate::address::Message;
 
 pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
 pub use error::StoreError;
-pub use read::{CallTrail, ConversationRow, Desk, Found, Ledger, Read};
+pub use read::{Backlog, CallTrail, ConversationRow, Desk, Found, Ledger, Read};
 pub use rows::{
     AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, SpendKey, SpendScope,
     Spent, StoredMessage,

@@ -36,6 +36,9 @@ pub mod text {
          begun; it may or may not have had its effect. It was not repeated. Check before trying again.";
     /// A tool that crashed.
     pub const CRASHED: &str = "the tool crashed; only this call is affected";
+    /// A tool that an operator killed.
+    pub const KILLED: &str = "an operator ended the tool while it ran; only this call is affected, and it may \
+         have had effects";
     /// A person refused.
     pub const DENIED_BY_USER: &str = "denied by user: the call was not run";
     /// Nobody decided in time.

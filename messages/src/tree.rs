@@ -53,6 +53,9 @@ pub struct TreeNode {
     /// What it waits for: `model`, `approval <id>`, `store` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<String>,
+    /// For how long it has been waiting for that, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_ms: Option<u64>,
     /// Messages handled by this incarnation.
     pub handled: u64,
     /// Tasks it owns now.

@@ -14,6 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{RequestExt, Router};
+use rookery_messages::BoxFuture;
 use rookery_messages::caller::Caller;
 use rookery_messages::settings::AuthRole;
 use rookery_messages::store::AuditRow;
@@ -27,8 +28,9 @@ use crate::inspect::{InspectError, Inspector, Operation};
 /// Most characters of a reason that are kept.
 const REASON: usize = 500;
 
-/// Takes a row for the audit. Must not block.
-pub type AuditHook = Arc<dyn Fn(AuditRow) + Send + Sync>;
+/// Writes a row for the audit; resolves when it is written, or can't be. Bounded in time: an order has to get
+/// through where the store is what is broken.
+pub type AuditHook = Arc<dyn Fn(AuditRow) -> BoxFuture<'static, ()> + Send + Sync>;
 
 struct Admin {
     inspector: Inspector,
@@ -161,17 +163,21 @@ async fn operate(
         Err(refusal) => {
             // An attempt by somebody known is worth a row; one by nobody is the gateway's to count.
             if let Some(caller) = name {
-                admin.note(&caller, operation, path, None, refusal.code);
+                admin.note(&caller, operation, path, None, refusal.code).await;
             }
             return Err(refusal);
         }
     };
     let reason = read_body(request).await?.reason;
     let reason = reason.as_deref().map(|reason| head(reason, REASON));
-    let done = admin.inspector.operate(operation, path, &caller.name);
-    let result = done.as_ref().map_or_else(InspectError::code, |()| "done");
-    admin.note(&caller, operation, path, reason, result);
-    done?;
+    // The row comes first: what is ended may be what would write it.
+    let judged = admin.inspector.judge(operation, path);
+    let result = judged.as_ref().map_or_else(InspectError::code, |_| "done");
+    admin.note(&caller, operation, path, reason, result).await;
+    if let Err(error) = judged?.perform(&caller.name) {
+        admin.note(&caller, operation, path, reason, error.code()).await;
+        return Err(error.into());
+    }
     let accepted = json!({ "path": path, "operation": operation, "accepted": true });
     Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
 }
@@ -184,7 +190,7 @@ fn readable(path: Result<Path<String>, PathRejection>) -> Result<String, Refusal
 }
 
 impl Admin {
-    fn note(
+    async fn note(
         &self,
         caller: &Caller,
         operation: Operation,
@@ -199,7 +205,8 @@ impl Admin {
             action: format!("actor.{}", operation.as_str()),
             target: head(path, REASON).to_owned(),
             detail: json!({ "reason": reason, "result": result }),
-        });
+        })
+        .await;
     }
 }
 

@@ -101,9 +101,11 @@ impl InspectError {
             Self::NotFound(_) => "look at the tree for the paths of live actors",
             Self::Root(_) => "end the service with SIGTERM",
             Self::Lifeline(_) => "restart it, or end the service with SIGTERM",
-            Self::NotPausable(_) => "stop the actor, or pause the one above it",
+            Self::NotPausable(_) => {
+                "what can be paused: intakes and senders of channels, sessions, one session"
+            }
             Self::NotRestartable(_) => "stop it; whoever owns it decides what follows",
-            Self::Down { .. } => "restart it first",
+            Self::Down { .. } => "wait until it is up again, or start it at once with restart",
             Self::Unreachable(_) => "try again in a moment",
         }
     }
@@ -132,6 +134,45 @@ pub struct Inspector {
 enum Target {
     Live(Arc<Entry>),
     Down(Placeholder),
+}
+
+enum Deed {
+    Live(Operation, Arc<Entry>),
+    /// Of a child without an incarnation: whether it shall be started.
+    Down(bool, Placeholder),
+}
+
+/// An operation that can be done, on the incarnation that was found.
+#[must_use = "nothing is done before it is performed"]
+pub struct Act(Deed);
+
+impl Act {
+    /// Does it, in the name of `by`.
+    pub fn perform(self, by: &str) -> Result<(), InspectError> {
+        match self.0 {
+            Deed::Live(operation, entry) => {
+                match operation {
+                    Operation::Stop => entry.stop(StopReason::Operator(by.to_owned())),
+                    Operation::Kill => entry.kill_by(by),
+                    Operation::Restart => entry.restart(StopReason::Operator(by.to_owned())),
+                    Operation::Pause | Operation::Resume => {
+                        let done = entry.set_paused(operation == Operation::Pause);
+                        return if done {
+                            Ok(())
+                        } else {
+                            Err(InspectError::NotPausable(entry.kind))
+                        };
+                    }
+                }
+                Ok(())
+            }
+            Deed::Down(start, place) => {
+                let by = by.to_owned();
+                let wish = if start { PlaceOrder::Restart { by } } else { PlaceOrder::Stop { by } };
+                order(&place, wish)
+            }
+        }
+    }
 }
 
 impl Inspector {
@@ -169,51 +210,38 @@ impl Inspector {
         Ok(node)
     }
 
-    /// Acts on the actor at a path, in the name of `by`.
-    pub fn operate(&self, operation: Operation, path: &str, by: &str) -> Result<(), InspectError> {
+    /// What an operation at a path would do, or why it can't be done. Nothing is done yet.
+    pub fn judge(&self, operation: Operation, path: &str) -> Result<Act, InspectError> {
         let target = self.target(path)?;
-        match (operation, &target) {
+        let deed = match (operation, target) {
             (Operation::Stop | Operation::Kill | Operation::Restart, Target::Live(entry))
                 if entry.parent.is_none() =>
             {
-                Err(InspectError::Root(operation.as_str()))
+                return Err(InspectError::Root(operation.as_str()));
             }
             (Operation::Stop, _) if self.holds_lifeline(path) => {
-                Err(InspectError::Lifeline(path.to_owned()))
+                return Err(InspectError::Lifeline(path.to_owned()));
             }
-            (Operation::Stop, Target::Live(entry)) => {
-                entry.stop(StopReason::Operator(by.to_owned()));
-                Ok(())
+            (Operation::Restart, Target::Live(entry)) if !self.is_supervisor(entry.parent) => {
+                return Err(InspectError::NotRestartable(path.to_owned()));
             }
-            (Operation::Kill, Target::Live(entry)) => {
-                entry.kill();
-                Ok(())
+            (Operation::Pause | Operation::Resume, Target::Live(entry)) if !entry.pausable => {
+                return Err(InspectError::NotPausable(entry.kind));
             }
-            (Operation::Restart, Target::Live(entry)) => {
-                if !self.is_supervisor(entry.parent) {
-                    return Err(InspectError::NotRestartable(path.to_owned()));
-                }
-                entry.restart(StopReason::Operator(by.to_owned()));
-                Ok(())
-            }
-            (Operation::Pause | Operation::Resume, Target::Live(entry)) => {
-                let paused = operation == Operation::Pause;
-                if entry.set_paused(paused) {
-                    Ok(())
-                } else {
-                    Err(InspectError::NotPausable(entry.kind))
-                }
-            }
-            (Operation::Stop, Target::Down(place)) => {
-                order(place, PlaceOrder::Stop { by: by.to_owned() })
-            }
-            (Operation::Restart, Target::Down(place)) => {
-                order(place, PlaceOrder::Restart { by: by.to_owned() })
-            }
+            (operation, Target::Live(entry)) => Deed::Live(operation, entry),
+            (Operation::Stop, Target::Down(place)) => Deed::Down(false, place),
+            (Operation::Restart, Target::Down(place)) => Deed::Down(true, place),
             (Operation::Kill | Operation::Pause | Operation::Resume, Target::Down(place)) => {
-                Err(InspectError::Down { path: path.to_owned(), status: word(place.status) })
+                let (path, status) = (path.to_owned(), word(place.status));
+                return Err(InspectError::Down { path, status });
             }
-        }
+        };
+        Ok(Act(deed))
+    }
+
+    /// Acts on the actor at a path, in the name of `by`.
+    pub fn operate(&self, operation: Operation, path: &str, by: &str) -> Result<(), InspectError> {
+        self.judge(operation, path)?.perform(by)
     }
 
     /// Actors with a message in hand for `longer_than` or more, the longest first.

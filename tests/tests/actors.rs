@@ -246,3 +246,26 @@ async fn nobody_can_stop_the_way_by_which_orders_come() {
     assert_eq!(world.api.say("c", "hello").await.result(), "answered");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn the_gravest_acts_are_on_record_though_they_end_what_would_write_it() {
+    let mut world = world().await;
+    let killed = world.cli(&["actor", "kill", "root/service", "--reason", "a test"]).await;
+    // The gateway goes with it: the answer may be lost.
+    assert!(matches!(killed.code, Some(0 | 4)), "{killed:?}");
+    world.service.ready().await;
+    let rows = world.api.get("/admin/v1/audit").await.to_string();
+    assert!(rows.contains("actor.kill") && rows.contains("root/service"), "{rows}");
+    // By the end of its path, too; what follows is said.
+    let stopped = world.cli(&["actor", "stop", "store"]).await;
+    assert!(stopped.code == Some(0) && stopped.out.contains("actor restart"), "{stopped:?}");
+    let restarted = world.cli(&["actor", "restart", "root/store"]).await;
+    assert_eq!(restarted.code, Some(0), "{restarted:?}");
+    world.service.ready().await;
+    let rows = world.api.get("/admin/v1/audit").await;
+    let stop = rows.as_array().unwrap().iter().find(|row| row["action"] == "actor.stop");
+    assert!(stop.is_some_and(|row| row["target"] == "root/store"), "{rows}");
+    assert!(!world.service.log().contains("AuditRow {"), "no row is dumped");
+    assert_eq!(world.api.say("c", "hello").await.result(), "answered");
+    world.finish().await;
+}

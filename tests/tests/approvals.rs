@@ -166,6 +166,44 @@ async fn a_turn_nobody_can_be_asked_about_is_denied_at_once_and_says_so() {
     world.finish().await;
 }
 
+// V-H6: who only sends a message has refused nothing.
+#[tokio::test]
+async fn a_message_from_a_script_leaves_the_request_to_where_it_is_asked() {
+    let world = World::start(program!(), supervised()).await;
+    script(&world, "go", vec![write("a.txt")]);
+    let decided = async {
+        let asked = async || world.api.approvals().await.first().cloned();
+        let approval = loop {
+            match asked().await {
+                Some(approval) => break approval,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(approval["route"]["channel"], "admin", "{approval}");
+        world.api.decide(&approval, &json!({"decision": "approve"})).await
+    };
+    let (printed, answer) = tokio::join!(world.cli(&["chat", "-m", "go"]), decided);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!((printed.code, printed.out.as_str()), (Some(0), "done\n"), "{printed:?}");
+    assert!(printed.err.contains("rookery approvals approve"), "{printed:?}");
+    assert!(world.work("a.txt").exists());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_from_a_script_that_nobody_can_be_asked_about_is_said_to_be_just_that() {
+    let world = World::start(program!(), Config::new().level("supervised")).await;
+    script(&world, "go", vec![write("a.txt")]);
+    let printed = world.cli(&["chat", "-m", "go"]).await;
+    assert_eq!(printed.code, Some(3), "{printed:?}");
+    assert_eq!(last_result(&world), text::DENIED_NOBODY_ASKED);
+    let audit = world.cli(&["audit", "--json"]).await;
+    assert!(audit.out.contains("approval.nobody_asked"), "{audit:?}");
+    assert!(!audit.out.contains("approval.deny"), "{audit:?}");
+    assert!(!world.work("a.txt").exists());
+    world.finish().await;
+}
+
 // V-H9
 #[tokio::test]
 async fn a_refused_call_does_not_run_and_the_model_reads_that_a_user_refused() {

@@ -206,7 +206,7 @@ async fn a_question_at_the_terminal_takes_yes_no_and_replace() {
     let mut place = 0;
     for (answer, shown) in [
         ("n", "(file_write: denied)"),
-        ("", "(file_write: denied)"),
+        ("", "(that is no answer, nothing is decided)"),
         ("r", "result to give instead: "),
         ("y", "succeeded"),
     ] {
@@ -216,6 +216,11 @@ async fn a_question_at_the_terminal_takes_yes_no_and_replace() {
         assert!(!file.exists(), "{answer}");
         terminal.types(answer);
         place = terminal.shows(place, shown).await;
+        if answer.is_empty() {
+            place = terminal.shows(place, QUESTION).await;
+            terminal.types("no");
+            place = terminal.shows(place, "(file_write: denied)").await;
+        }
         if answer == "r" {
             terminal.types("it is written elsewhere");
             place = terminal.shows(place, "(file_write: replaced)").await;
@@ -317,8 +322,7 @@ async fn the_configuration_can_be_made_checked_shown_and_explained() {
     assert_eq!(bare.run(&["config", "check"]).await.code, Some(0));
     let schema = bare.run(&["config", "schema"]).await;
     for key in ["gateway.listen", "shutdown.drain_secs", "max_tool_iterations", "bot_token"] {
-        let there = schema.out.contains(key);
-        assert_eq!(there, key != "bot_token", "{key}");
+        assert!(schema.out.contains(key), "{key}");
     }
     let config = Config::new().extra(
         "[[gateway.tokens]]\nname = \"me\"\ntoken = \"${env:THE_TOKEN}\"\nrole = \"admin\"\n",

@@ -132,7 +132,7 @@ async fn a_tool_actor_that_dies_ends_its_own_call_alone() {
     assert_eq!(turn.text(), "done");
     assert_eq!(turn.call_states(), ["failed", "succeeded", "succeeded"]);
     let texts = results(&world, &ids);
-    assert!(texts[0].contains(text::CRASHED), "{texts:?}");
+    assert!(texts[0].contains(text::KILLED), "{texts:?}");
     assert!(texts[1].contains("b done") && texts[2].contains("free"), "{texts:?}");
     assert_eq!(world.api.ended(&other).await.result(), "answered");
     gone("while [ ! -e a.go ]").await;

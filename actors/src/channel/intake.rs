@@ -87,7 +87,11 @@ impl Supervised for Intake {
         match message {
             IntakeMsg::Receive { inbound, steer, reply } => {
                 if ctx.is_paused() {
-                    let _nobody_waits = reply.send(Err(IntakeError::Paused));
+                    let _nobody_waits = reply.send(Err(if ctx.is_draining() {
+                        IntakeError::Draining
+                    } else {
+                        IntakeError::Paused
+                    }));
                     return Ok(());
                 }
                 let (args, world) = (Arc::clone(&state.args), ctx.world().clone());

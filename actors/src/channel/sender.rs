@@ -24,6 +24,7 @@ use rookery_messages::observe::Observation;
 use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{OutboxPayload, OutboxRow, SendResult, StoreError};
 use rookery_messages::time::World;
+use rookery_messages::tool::head;
 use serde_json::{Value, json};
 
 use super::deliver::Delivery;
@@ -50,6 +51,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const STORE_DELAY: Duration = Duration::from_secs(1);
 /// An adapter that does not bound itself is given up.
 const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// So much of a cause is shown in the tree, in bytes; the actor's detail has it whole.
+const SHOWN: usize = 100;
 /// What stands before the turn's id in a draft's path.
 const DRAFT: &str = "draft/";
 /// Most turns shown at once while they run; the others are answered all the same.
@@ -87,6 +90,8 @@ pub struct SenderState {
     in_hand: usize,
     timer: u64,
     timer_task: Option<TaskKey>,
+    /// Why the last message tried did not arrive.
+    trouble: Option<String>,
     sent: u64,
     retried: u64,
     dead: u64,
@@ -117,6 +122,7 @@ impl Supervised for Sender {
             in_hand: 0,
             timer: 0,
             timer_task: None,
+            trouble: None,
             sent: 0,
             retried: 0,
             dead: 0,
@@ -204,10 +210,21 @@ impl Supervised for Sender {
             "channel": state.args.adapter.id(),
             "in_hand": state.in_hand,
             "drafts": state.delivery.drafts.len(),
+            "last_error": state.trouble,
             "sent": state.sent,
             "retried": state.retried,
             "dead": state.dead,
         })
+    }
+}
+
+/// Why a message did not arrive, or why nobody knows.
+fn cause_of(result: &SendResult) -> Option<String> {
+    match result {
+        SendResult::Sent { .. } => None,
+        SendResult::Retry { cause, .. }
+        | SendResult::Unknown { cause, .. }
+        | SendResult::Dead { cause, .. } => Some(cause.clone()),
     }
 }
 
@@ -353,7 +370,16 @@ impl SenderState {
                     }
                 };
                 let channel = self.args.adapter.id().clone();
-                self.args.observer.observe(Observation::Delivery { channel, result: word });
+                let cause = cause_of(&result);
+                self.trouble.clone_from(&cause);
+                let again = matches!(
+                    result,
+                    SendResult::Retry { .. } | SendResult::Unknown { resend_at: Some(_), .. }
+                );
+                let waiting = cause.as_deref().filter(|_| again);
+                let waiting = waiting.map(|cause| format!("another try: {}", head(cause, SHOWN)));
+                ctx.set_waiting_on(waiting);
+                self.args.observer.observe(Observation::Delivery { channel, result: word, cause });
             }
             Err(error) => {
                 tracing::warn!(row = %id, %error, "the result of a send could not be written");

@@ -64,6 +64,8 @@ pub(super) enum Word {
     Deny,
     Always,
     Replace,
+    /// The client has nobody to ask.
+    NobodyAsked,
 }
 
 /// A decision's body.
@@ -130,6 +132,7 @@ fn decision(
         (_, Some(_)) => Err(bad("`replacement` goes only with `replace`")),
         (Word::Approve, None) => Ok(Decision::Approve),
         (Word::Always, None) => Ok(Decision::Always),
+        (Word::NobodyAsked, None) => Ok(Decision::NobodyAsked),
         (Word::Deny, None) => Ok(Decision::Deny {
             reason: reason.map(|text| {
                 let clean = crate::policy::display::clean_replacement(&text);
@@ -155,6 +158,14 @@ pub(super) async fn settle(
         Decision::Replace { replacement } => Decision::Replace { replacement: hide(replacement) },
         plain => plain,
     };
+    let asked_elsewhere = approval.route.is_some() && approval.state == ApprovalState::Pending;
+    if decision == Decision::NobodyAsked && asked_elsewhere {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "asked_elsewhere",
+            "it is asked elsewhere too, by the agent's approval_route; it stays open",
+        ));
+    }
     let always = decision == Decision::Always;
     if always && approval.offer.is_none() && approval.state == ApprovalState::Pending {
         return Err(ApiError::new(

@@ -252,17 +252,19 @@ fn identify(shared: &Shared, request: &Request) -> Result<Option<Caller>, ApiErr
         let name = token.name.clone();
         return Ok(Some(Caller { name, role: token.role, via: via.to_owned() }));
     }
-    let local = match need {
-        Need::Webhook => loopback,
-        Need::Role(AuthRole::Chat) => loopback && shared.deps.tokens.open_on_loopback,
-        _ => false,
-    };
-    if local {
+    // With configured tokens nobody gets in without one, a webhook's caller neither: behind a proxy on
+    // this machine every caller is on loopback.
+    let chats = matches!(need, Need::Webhook | Need::Role(AuthRole::Chat));
+    if chats && loopback && shared.deps.tokens.open_on_loopback {
         let (name, via) = (LOCAL.to_owned(), LOOPBACK.to_owned());
         return Ok(Some(Caller { name, role: AuthRole::Chat, via }));
     }
     let error = ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs a bearer token");
-    Err(error.hint("send `authorization: Bearer <token>`; the admin token of a service without configured tokens stands in data_dir/admin.token"))
+    Err(error.hint(if need == Need::Webhook {
+        "send `authorization: Bearer <token>`, or give the webhook a `secret` and sign the message with it"
+    } else {
+        "send `authorization: Bearer <token>`; the admin token of a service without configured tokens stands in data_dir/admin.token"
+    }))
 }
 
 fn unknown_token() -> ApiError {

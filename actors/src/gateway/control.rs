@@ -9,11 +9,15 @@ use axum::response::{IntoResponse, Response};
 use rookery_messages::approval::{Decider, GrantScope};
 use rookery_messages::envelope::Inbound;
 use rookery_messages::ids::ApprovalId;
+use rookery_messages::tool::head;
 use serde_json::json;
 
 use super::approvals::{Choice, Word, choice, settle};
 use super::deps::Shared;
 use super::error::ApiError;
+
+/// Most bytes of a wrong id that are shown.
+const LONGEST_SHOWN: usize = 80;
 
 /// An answer.
 #[derive(Debug)]
@@ -22,14 +26,31 @@ pub(super) struct Control {
     choice: Choice,
 }
 
-/// Reads an answer: a word, an id, and what the word takes. None: it is a message like any other.
+/// How an answer is written.
+const USAGE: &str = "an answer is `/approve <id>`, `/always <id> [agent]`, `/deny <id> [reason]` or `/replace <id> text`";
+
+/// Reads an answer: a word, an id, and what the word takes. None: it is a message like any other. What
+/// begins with an answer's word and is none is refused; it never becomes a turn (A088).
 pub(super) fn parse(text: &str) -> Option<Result<Control, ApiError>> {
-    let (word, rest) = text.trim().split_once(char::is_whitespace)?;
+    let text = text.trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    if !["/approve", "/always", "/deny", "/replace"].contains(&word) {
+        return None;
+    }
     let rest = rest.trim_start();
     let (id, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let approval: ApprovalId = id.parse().ok()?;
     let rest = rest.trim();
     let said = (!rest.is_empty()).then(|| rest.to_owned());
+    let usage = || Err(ApiError::bad_request("invalid_field", USAGE));
+    let Ok(approval) = id.parse::<ApprovalId>() else {
+        return Some(if id.is_empty() {
+            usage()
+        } else {
+            let message = format!("`{}` is not an approval's id; {USAGE}", head(id, LONGEST_SHOWN));
+            Err(ApiError::bad_request("invalid_field", message)
+                .hint("copy the id from the request, or from `rookery approvals list`"))
+        });
+    };
     let choice = match (word, rest) {
         ("/approve", "") => choice(Word::Approve, None, None, None),
         ("/always", "") => choice(Word::Always, None, None, None),
@@ -37,11 +58,7 @@ pub(super) fn parse(text: &str) -> Option<Result<Control, ApiError>> {
         ("/deny", _) => choice(Word::Deny, None, said, None),
         ("/replace", _) => choice(Word::Replace, said, None, None),
         // A yes with more words than a yes has is none (V-H7).
-        ("/approve" | "/always", _) => Err(ApiError::bad_request(
-            "invalid_field",
-            "an answer is `/approve <id>`, `/always <id> [agent]`, `/deny <id> [reason]` or `/replace <id> text`",
-        )),
-        _ => return None,
+        _ => return Some(usage()),
     };
     Some(choice.map(|choice| Control { approval, choice }))
 }
@@ -70,6 +87,7 @@ mod tests {
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
+    // A088
     #[test]
     fn only_a_word_and_an_id_make_an_answer() {
         for text in [
@@ -86,17 +104,14 @@ mod tests {
             format!("/approve {ID} and more"),
             format!("/always {ID} all"),
             format!("/replace {ID}"),
+            "/approve".to_owned(),
+            " /deny ".to_owned(),
+            "/approve it".to_owned(),
+            format!("/always {ID}0"),
         ] {
             assert!(matches!(parse(&text), Some(Err(_))), "{text}");
         }
-        for text in [
-            "/approve",
-            "/approve it",
-            "approve",
-            "",
-            &format!("approve {ID}"),
-            &format!("/stop {ID}"),
-        ] {
+        for text in ["/approved", "approve", "", &format!("approve {ID}"), &format!("/stop {ID}")] {
             assert!(parse(text).is_none(), "{text}");
         }
     }

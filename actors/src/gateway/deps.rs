@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::ChannelId;
@@ -51,8 +52,8 @@ pub struct Readiness {
 /// What the probes ask. None of these may block.
 #[derive(Clone)]
 pub struct Probes {
-    /// Prometheus text.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Prometheus text; bounded in time.
+    pub metrics: Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>,
     /// Whether the service can take work.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
     /// Whether the tree is alive.

@@ -147,6 +147,7 @@ impl From<ReceiveError> for ApiError {
         };
         match error {
             ReceiveError::Refused(IntakeError::Paused) => unavailable("paused", 10),
+            ReceiveError::Refused(IntakeError::Draining) => unavailable("draining", 10),
             ReceiveError::Refused(IntakeError::Store(error)) => error.into(),
             ReceiveError::Busy => unavailable("busy", RETRY_SECS),
             ReceiveError::Down => unavailable("restarting", RETRY_SECS),

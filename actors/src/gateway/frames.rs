@@ -121,6 +121,30 @@ pub(super) fn error(error: &ApiError) -> Value {
 mod tests {
     use super::*;
 
+    /// The objects of the code block below a heading.
+    fn documented(heading: &str) -> Vec<&'static str> {
+        const WIRE: &str = include_str!("../../../messages/WIRE.md");
+        let section = WIRE.split(&format!("## {heading}")).nth(1).unwrap();
+        let block = section.split("```").nth(1).unwrap();
+        block.lines().filter(|line| line.starts_with('{')).collect()
+    }
+
+    #[test]
+    fn what_is_documented_is_what_is_read_and_sent() {
+        let frames = documented("Client frames");
+        assert!(frames.len() >= 9, "{frames:?}");
+        for frame in frames {
+            assert!(parse(frame).is_ok(), "{frame}");
+        }
+        let events = documented("Events");
+        assert!(events.len() >= 7, "{events:?}");
+        for line in events {
+            let read: TurnEvent = serde_json::from_str(line).unwrap();
+            let same: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event(&read), same, "{line}");
+        }
+    }
+
     #[test]
     fn a_frame_that_cannot_be_used_is_refused_by_name() {
         let turn = "0190a000-0000-7000-8000-000000000000";

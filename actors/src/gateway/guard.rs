@@ -126,7 +126,7 @@ fn check(shared: &Shared, peer: Peer, headers: &HeaderMap, uri: &Uri) -> Result<
         if !is_our_host(shared, peer, host_of(name)) {
             let message = format!("`{name}` is not a name of this service");
             let error = ApiError::new(StatusCode::FORBIDDEN, "foreign_host", message)
-                .hint("use a loopback address, or the address in gateway.listen");
+                .hint("use a loopback address or the address in gateway.listen, or add the name to gateway.hosts");
             return Err((error, "foreign_host"));
         }
     }
@@ -156,8 +156,10 @@ fn is_our_host(shared: &Shared, peer: Peer, host: &str) -> bool {
     if is_loopback_name(host) {
         return true;
     }
-    let listen = host_of(&shared.deps.settings.gateway.listen);
-    if !listen.is_empty() && host.eq_ignore_ascii_case(listen) {
+    let gateway = &shared.deps.settings.gateway;
+    let listen = host_of(&gateway.listen);
+    let ours = std::iter::once(listen).chain(gateway.hosts.iter().map(String::as_str));
+    if ours.into_iter().any(|name| !name.is_empty() && host.eq_ignore_ascii_case(name)) {
         return true;
     }
     // Listening everywhere, our names are not known. Callers from elsewhere need a token or a signature

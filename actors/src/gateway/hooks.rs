@@ -96,11 +96,26 @@ pub(super) async fn receive(
     {
         return control::answer(&shared, &inbound, control?).await;
     }
+    let sees = |outcome: &AcceptOutcome| {
+        let stored = &outcome.envelope.inbound;
+        let own = view.as_ref().is_none_or(|v| v.sees(&shared, &channel, &stored.conversation));
+        if !outcome.duplicate || own { Ok(()) } else { Err(taken_id(&stored.external_id)) }
+    };
     if let Some(taken) = shared.deps.desk.take(&inbound).await {
-        return answer(&shared, &taken?.outcome, Some(0)).await;
+        let outcome = taken?.outcome;
+        sees(&outcome)?;
+        return answer(&shared, &outcome, Some(0)).await;
     }
     let outcome = intake.receive(inbound).await?;
+    sees(&outcome)?;
     answer(&shared, &outcome, params.wait).await
+}
+
+/// The message is known, and another's: it is not taken twice, and what came of it is not told.
+fn taken_id(id: &str) -> ApiError {
+    let message = format!("a message with the id `{id}` was taken from another caller");
+    ApiError::new(StatusCode::CONFLICT, "id_taken", message)
+        .hint("if it is another message, give it an id that nobody else uses, such as a UUID")
 }
 
 /// The signature over the raw body comes before anything looks into it. Without a secret the auth layer

@@ -28,7 +28,7 @@ pub(super) async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, Js
 
 /// The metrics as text.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let text = (shared.deps.probes.metrics)();
+    let text = (shared.deps.probes.metrics)().await;
     // OpenMetrics ends with this line, the older text format has no such thing.
     let kind = if text.trim_end().ends_with("# EOF") {
         "application/openmetrics-text; version=1.0.0; charset=utf-8"

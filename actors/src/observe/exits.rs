@@ -39,7 +39,7 @@ fn crash_row(record: &ExitRecord) -> CrashRow {
         ExitReason::Panicked { message, location } => {
             (format!("panicked: {message}"), Some(location.clone()).filter(|l| !l.is_empty()))
         }
-        other => (other.to_string(), None),
+        _ => (record.text(), None),
     };
     CrashRow {
         id: 0,

@@ -46,7 +46,7 @@ fn turn(observation: &Observation) {
             "turn started"
         ),
         Observation::TurnEnded { scope, outcome, duration, usage, error } => {
-            let error = error.as_deref().unwrap_or_default();
+            let error = error.as_deref();
             let (outcome_word, duration_ms) = (outcome.as_str(), duration.as_millis() as u64);
             let (input_tokens, output_tokens) = (usage.input, usage.output);
             if *outcome == Outcome::Failed {
@@ -167,11 +167,11 @@ fn surroundings(observation: &Observation) {
             tracing::info!(surface, reason, "inbound refused");
         }
         Observation::StoreFailed { code } => tracing::error!(code, "store failed"),
-        Observation::Delivery { channel, result: "sent" } => {
+        Observation::Delivery { channel, result: "sent", .. } => {
             tracing::debug!(channel = %channel, result = "sent", "delivery tried");
         }
-        Observation::Delivery { channel, result } => {
-            tracing::warn!(channel = %channel, result, "delivery tried");
+        Observation::Delivery { channel, result, cause } => {
+            tracing::warn!(channel = %channel, result, cause, "delivery tried");
         }
         Observation::ActorExit { kind, path, reason, in_hand } => {
             tracing::error!(actor = path, kind, reason = %reason, in_hand, "actor crashed");

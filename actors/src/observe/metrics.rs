@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -24,7 +25,8 @@ use rookery_messages::chat::Usage;
 use rookery_messages::invariant::{self, Invariant};
 use rookery_messages::model::ModelErrorClass;
 use rookery_messages::observe::{Observation, Observer};
-use rookery_messages::turn::Outcome;
+use rookery_messages::store::Backlog;
+use rookery_messages::turn::{Outcome, TurnState};
 
 use super::feed::ObservationFeed;
 use super::handle::ObserverHandle;
@@ -65,9 +67,21 @@ pub struct Sources {
     pub mcp: Vec<Arc<Link>>,
 }
 
+/// How the service stands, noted before a scrape by somebody who may wait for the store.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// When.
+    pub at: Timestamp,
+    /// What `/readyz` says.
+    pub ready: bool,
+    /// What waits; none: the store did not say in time.
+    pub backlog: Option<Backlog>,
+}
+
 /// The registry and its observer.
 pub struct Metrics {
     known: RwLock<Known>,
+    standing: Arc<RwLock<Option<Standing>>>,
     registry: Registry,
     messages: Counts<2>,
     refused: Counts<2>,
@@ -98,6 +112,7 @@ impl Metrics {
     pub fn new(known: Known, sources: Sources) -> Arc<Self> {
         let mut metrics = Self {
             known: RwLock::new(known),
+            standing: Arc::default(),
             registry: Registry::with_prefix("rookery"),
             messages: Family::default(),
             refused: Family::default(),
@@ -123,7 +138,8 @@ impl Metrics {
             recalls: Family::default(),
         };
         metrics.register();
-        metrics.registry.register_collector(Box::new(Live(sources)));
+        let standing = Arc::clone(&metrics.standing);
+        metrics.registry.register_collector(Box::new(Live(sources, standing)));
         // A rate needs a first value.
         for outcome in Outcome::ALL {
             let _at_zero = metrics.turns.get_or_create(&[("outcome", outcome.as_str().into())]);
@@ -134,20 +150,36 @@ impl Metrics {
     fn register(&mut self) {
         let Self { registry: r, .. } = self;
         r.register("messages", "Messages received, by what became of them", self.messages.clone());
-        r.register("refused", "Inbound requests refused", self.refused.clone());
+        r.register(
+            "refused",
+            "Inbound requests refused, by place and reason",
+            self.refused.clone(),
+        );
         r.register("turn_attempts", "Attempts of turns begun", self.attempts.clone());
-        r.register("turns", "Turns ended", self.turns.clone());
-        r.register("turn_duration_seconds", "Attempts of turns", self.turn_seconds.clone());
+        r.register("turns", "Turns ended, by outcome", self.turns.clone());
+        r.register(
+            "turn_duration_seconds",
+            "How long attempts of turns took",
+            self.turn_seconds.clone(),
+        );
         r.register("model_calls", "Provider calls by error class", self.model_calls.clone());
-        r.register("model_call_duration_seconds", "Provider calls", self.model_seconds.clone());
+        r.register(
+            "model_call_duration_seconds",
+            "How long provider calls took",
+            self.model_seconds.clone(),
+        );
         r.register("tokens", "Tokens as providers report them", self.tokens.clone());
         r.register("tool_calls", "Tool calls by how they ended", self.tool_calls.clone());
-        r.register("tool_call_duration_seconds", "Tool calls", self.tool_seconds.clone());
+        r.register(
+            "tool_call_duration_seconds",
+            "How long tool calls took",
+            self.tool_seconds.clone(),
+        );
         r.register("gate_decisions", "Calls judged by the access gate", self.gate.clone());
         r.register("hooks", "Hooks asked, by what they said", self.hooks.clone());
         r.register("loop_verdicts", "Turns found going in circles", self.loops.clone());
-        r.register("approvals", "Approvals decided", self.approvals.clone());
-        r.register("deliveries", "Outbox rows tried", self.deliveries.clone());
+        r.register("approvals", "Approvals decided, by decision", self.approvals.clone());
+        r.register("deliveries", "Outbox rows tried, by result", self.deliveries.clone());
         r.register("actor_exits", "Unplanned ends of actors", self.exits.clone());
         r.register("store_failures", "Requests the store failed", self.store_failures.clone());
         r.register("history_trimmed_messages", "Messages left out to fit", self.trimmed.clone());
@@ -165,6 +197,11 @@ impl Metrics {
                 known.tools.insert(tool);
             }
         }
+    }
+
+    /// Notes how the service stands, for the next scrape.
+    pub fn note(&self, standing: Standing) {
+        *self.standing.write() = Some(standing);
     }
 
     /// The text format of `/metrics`.
@@ -283,7 +320,7 @@ impl Observer for Metrics {
             Observation::StoreFailed { code } => {
                 count(&self.store_failures, [("code", Label::from(*code))], 1);
             }
-            Observation::Delivery { channel, result } => {
+            Observation::Delivery { channel, result, .. } => {
                 let channel = self.channel(channel.as_str());
                 let result = Label::from(*result);
                 count(&self.deliveries, [("channel", channel), ("result", result)], 1);
@@ -310,7 +347,7 @@ fn histogram() -> Histogram {
 }
 
 /// What is read at the scrape.
-struct Live(Sources);
+struct Live(Sources, Arc<RwLock<Option<Standing>>>);
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -321,6 +358,13 @@ impl fmt::Debug for Live {
 impl Collector for Live {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Sources { directory, observer, feed, panics, mcp } = &self.0;
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        let (help, kind) = ("The program, by version", MetricType::Gauge);
+        let mut family = encoder.encode_descriptor("build_info", help, None, kind)?;
+        ConstGauge::new(1_i64).encode(family.encode_family(&version)?)?;
+        if let Some(standing) = &*self.1.read() {
+            encode_standing(&mut encoder, standing)?;
+        }
         let mut kinds: Vec<_> = directory.counts().into_iter().collect();
         kinds.sort_unstable();
         let kind = MetricType::Gauge;
@@ -365,6 +409,34 @@ impl Collector for Live {
         }
         Ok(())
     }
+}
+
+fn encode_standing(encoder: &mut DescriptorEncoder<'_>, now: &Standing) -> Result<(), fmt::Error> {
+    let mut gauge = |name: &str, help: &str, value: i64| {
+        let gauge = ConstGauge::new(value);
+        gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    };
+    gauge("ready", "1 if the service can take work, as /readyz says", i64::from(now.ready))?;
+    let Some(backlog) = &now.backlog else { return Ok(()) };
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let oldest = backlog.oldest_open.map_or(0, |at| now.at.duration_since(at).as_secs().max(0));
+    let gauges = [
+        ("oldest_open_turn_seconds", "Since the oldest unfinished turn's message came", oldest),
+        ("approvals_pending", "Approvals that wait for a decision", number(backlog.approvals)),
+        ("outbox_waiting", "Messages that are to be sent", number(backlog.outbox)),
+        ("dead_letters", "Messages that could not be sent", number(backlog.dead_letters)),
+    ];
+    for (name, help, value) in gauges {
+        gauge(name, help, value)?;
+    }
+    let (help, kind) = ("Turns that have not ended, by state", MetricType::Gauge);
+    let mut family = encoder.encode_descriptor("turns_open", help, None, kind)?;
+    for state in [TurnState::Queued, TurnState::Running, TurnState::WaitingApproval] {
+        let open = backlog.open.iter().find(|(one, _)| *one == state).map_or(0, |(_, n)| *n);
+        let gauge = ConstGauge::new(number(open));
+        gauge.encode(family.encode_family(&[("state", state.as_str())])?)?;
+    }
+    Ok(())
 }
 
 fn signed(value: usize) -> i64 {

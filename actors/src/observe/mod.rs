@@ -18,5 +18,5 @@ pub use feed::ObservationFeed;
 pub use handle::{ObserverHandle, TurnVoice};
 pub use hub::{EventHub, HubItem, Subscription};
 pub use log::LogObserver;
-pub use metrics::{Known, Metrics, Sources};
+pub use metrics::{Known, Metrics, Sources, Standing};
 pub use recorder::{Recorder, RecorderHandle, RecorderMsg};

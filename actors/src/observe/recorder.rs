@@ -53,7 +53,7 @@ impl Supervised for Recorder {
                 RecorderMsg::Audit(row) => store.audit((**row).clone()).await,
             };
             if let Err(error) = written {
-                tracing::error!(%error, row = ?message, "a row could not be recorded");
+                unwritten(&message, &error.to_string());
             }
             None
         });
@@ -79,7 +79,31 @@ impl RecorderHandle {
     fn tell(&self, message: RecorderMsg) {
         if let Err(refused) = self.0.try_send(message) {
             let why = refused.as_str();
-            tracing::error!(why, row = ?refused.into_message(), "a row could not be recorded");
+            unwritten(&refused.into_message(), why);
         }
+    }
+}
+
+/// The log is the last place where such a row is found.
+fn unwritten(message: &RecorderMsg, why: &str) {
+    match message {
+        RecorderMsg::Crash(row) => tracing::error!(
+            why,
+            kind = row.kind,
+            path = row.path,
+            cause = row.cause,
+            location = row.location,
+            in_hand = row.message_in_hand,
+            "a crash could not be recorded in the store"
+        ),
+        RecorderMsg::Audit(row) => tracing::error!(
+            why,
+            who = row.who,
+            via = row.via,
+            action = row.action,
+            target_of = row.target,
+            detail = %row.detail,
+            "an act could not be recorded in the store"
+        ),
     }
 }

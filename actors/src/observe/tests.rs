@@ -211,7 +211,7 @@ async fn observations_become_counters_with_bounded_labels() {
         Observation::Gate { scope: scope(), tool: "time".into(), decision: "allowed" },
         Observation::Approval { scope: scope(), decision: "approve" },
         Observation::StoreFailed { code: "store_full" },
-        Observation::Delivery { channel, result: "sent" },
+        Observation::Delivery { channel, result: "sent", cause: None },
         Observation::Trimmed { scope: scope(), dropped: 4 },
         Observation::Repaired { scope: scope(), changes: 2 },
         Observation::Recalled {
@@ -313,7 +313,7 @@ async fn unplanned_ends_become_an_observation_and_a_crash_row_and_planned_ones_d
     planned.address.stop(StopReason::Shutdown);
     planned.handle.ended().await;
     let killed = spawn("killed").await;
-    killed.handle.kill();
+    other.directory().find("killed").unwrap().kill_by("ada");
     killed.handle.ended().await;
     rig.settled().await;
     let exit = Observation::ActorExit {
@@ -326,7 +326,7 @@ async fn unplanned_ends_become_an_observation_and_a_crash_row_and_planned_ones_d
     let rows = rows.lock().clone();
     assert_eq!(
         (rows.len(), rows[0].path.as_str(), rows[0].cause.as_str()),
-        (1, "killed", "killed")
+        (1, "killed", "killed by operator ada")
     );
     rig.finish().await;
 }
@@ -344,6 +344,7 @@ fn a_crash_row_keeps_cause_and_place_apart() {
         reason: ExitReason::Panicked { message: "😀".repeat(1_000), location: "a.rs:1:2".into() },
         at: world.now(),
         in_hand: Some("Run"),
+        killed_by: None,
     });
     let row = rows.lock().remove(0);
     assert!(row.cause.starts_with("panicked: 😀") && row.cause.len() <= 2_000); // A136
@@ -422,4 +423,41 @@ fn log_lines_carry_turn_and_actor_ids_and_neither_arguments_nor_results() {
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
+}
+
+#[tokio::test]
+async fn a_scrape_says_what_waits_and_since_when() {
+    use rookery_messages::store::Backlog;
+    use rookery_messages::turn::TurnState;
+
+    let metrics = metrics(Directory::new(system_world()), ObserverHandle::nobody());
+    assert_eq!(line(&metrics.render(), "rookery_ready"), "absent", "nobody has looked yet");
+    let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let backlog = Backlog {
+        open: vec![(TurnState::Queued, 7), (TurnState::Running, 2)],
+        oldest_open: Some(at - Duration::from_secs(90)),
+        approvals: 3,
+        outbox: 4,
+        dead_letters: 5,
+    };
+    metrics.note(crate::observe::Standing { at, ready: true, backlog: Some(backlog) });
+    let text = metrics.render();
+    for expected in [
+        "rookery_ready 1",
+        "rookery_turns_open{state=\"queued\"} 7",
+        "rookery_turns_open{state=\"running\"} 2",
+        "rookery_turns_open{state=\"waiting_approval\"} 0",
+        "rookery_oldest_open_turn_seconds 90",
+        "rookery_approvals_pending 3",
+        "rookery_outbox_waiting 4",
+        "rookery_dead_letters 5",
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}:\n{text}");
+    }
+    // Without the store's answer its numbers are absent, not stale.
+    metrics.note(crate::observe::Standing { at, ready: false, backlog: None });
+    let text = metrics.render();
+    assert_eq!(line(&text, "rookery_ready"), "rookery_ready 0");
+    assert_eq!(line(&text, "rookery_dead_letters"), "absent");
+    assert!(line(&text, "rookery_build_info").contains(env!("CARGO_PKG_VERSION")));
 }

@@ -113,6 +113,11 @@ impl<T: Supervised> Ctx<T> {
         &self.directory
     }
 
+    /// Whether it takes no new work because the service ends. Then it [is paused](Self::is_paused) too.
+    pub fn is_draining(&self) -> bool {
+        self.entry.is_draining()
+    }
+
     /// Whether an operator paused it: it takes no new work.
     pub fn is_paused(&self) -> bool {
         self.entry.is_paused()
@@ -130,7 +135,7 @@ impl<T: Supervised> Ctx<T> {
 
     /// What it waits for, as operators see it.
     pub fn set_waiting_on(&self, what: Option<String>) {
-        *self.entry.waiting_on.lock() = what;
+        self.entry.set_waiting_on(what);
     }
 
     /// Ends this actor after the handler: finished, or stopped if it was told to.

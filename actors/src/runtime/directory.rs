@@ -40,6 +40,22 @@ pub struct ExitRecord {
     pub at: Timestamp,
     /// The message it died in.
     pub in_hand: Option<&'static str>,
+    /// The operator who killed it.
+    pub killed_by: Option<String>,
+}
+
+impl ExitRecord {
+    /// How, in words: of a kill, by whom.
+    pub fn text(&self) -> String {
+        exit_text(&self.reason, self.killed_by.as_deref())
+    }
+}
+
+fn exit_text(reason: &ExitReason, killed_by: Option<&str>) -> String {
+    match (reason, killed_by) {
+        (ExitReason::Killed, Some(by)) => format!("killed by operator {by}"),
+        _ => reason.to_string(),
+    }
 }
 
 /// Takes out of an error's or a panic's text what nobody may read.
@@ -172,7 +188,9 @@ impl Directory {
             node.status = ActorStatus::Ended;
             node.in_hand = None;
             node.waiting_on = None;
-            node.last_exit = Some(last_exit(at, reason, in_hand));
+            node.waiting_ms = None;
+            let text = exit_text(reason, entry.killed_by());
+            node.last_exit = Some(LastExit { text, ..last_exit(at, reason, in_hand) });
             let mut graves = self.graves.lock();
             if graves.len() == GRAVES {
                 graves.pop_front();
@@ -188,6 +206,7 @@ impl Directory {
                 reason: reason.clone(),
                 at,
                 in_hand,
+                killed_by: entry.killed_by().map(str::to_owned),
             });
         }
         if self.live.is_empty() {
@@ -314,6 +333,7 @@ impl Directory {
             mailbox: MailboxView::default(),
             in_hand: None,
             waiting_on: None,
+            waiting_ms: None,
             handled: 0,
             tasks: 0,
             restarts: placeholder.generation.saturating_sub(1),

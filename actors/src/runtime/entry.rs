@@ -52,13 +52,15 @@ pub struct Entry {
     pub(super) handled: AtomicU64,
     pub(super) status: AtomicU8,
     pub(super) in_hand: Mutex<Option<(&'static str, Instant)>>,
-    pub(super) waiting_on: Mutex<Option<String>>,
+    pub(super) waiting_on: Mutex<Option<(String, Instant)>>,
     pub(super) control: OnceLock<StopHandle>,
     pub(super) observe: OnceLock<ObserveRequest>,
     pub(super) resume: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pub(super) last_exit: Option<LastExit>,
     pub(super) paused: AtomicBool,
+    draining: AtomicBool,
     pub(super) intent: AtomicU8,
+    killed_by: OnceLock<String>,
 }
 
 impl Entry {
@@ -96,7 +98,9 @@ impl Entry {
             resume: OnceLock::new(),
             last_exit,
             paused: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             intent: AtomicU8::new(Intent::None as u8),
+            killed_by: OnceLock::new(),
         }
     }
 
@@ -104,6 +108,7 @@ impl Entry {
     pub fn status(&self) -> ActorStatus {
         let status = status_of(self.status.load(Ordering::Relaxed));
         match status {
+            ActorStatus::Idle | ActorStatus::Busy if self.is_draining() => ActorStatus::Stopping,
             ActorStatus::Idle | ActorStatus::Busy if self.is_paused() => ActorStatus::Paused,
             other => other,
         }
@@ -116,6 +121,20 @@ impl Entry {
     /// Whether an operator paused it.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes no new work because the service ends.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// From now on it takes no new work: the service ends. `false` if its kind can't be paused.
+    pub fn drain(&self) -> bool {
+        if !self.pausable {
+            return false;
+        }
+        self.draining.store(true, Ordering::Relaxed);
+        self.set_paused(true)
     }
 
     /// Pauses or resumes it; `false` if its kind can't be paused.
@@ -135,7 +154,15 @@ impl Entry {
 
     /// What it waits for.
     pub fn waiting_on(&self) -> Option<String> {
-        self.waiting_on.lock().clone()
+        self.waiting_on.lock().as_ref().map(|(what, _)| what.clone())
+    }
+
+    /// Sets what it waits for. The time since when begins anew only with something else.
+    pub(super) fn set_waiting_on(&self, what: Option<String>) {
+        let mut waiting = self.waiting_on.lock();
+        if waiting.as_ref().map(|(now, _)| now) != what.as_ref() {
+            *waiting = what.map(|what| (what, Instant::now()));
+        }
     }
 
     /// Tasks it owns.
@@ -161,6 +188,18 @@ impl Entry {
         if let Some(control) = self.control.get() {
             control.kill();
         }
+    }
+
+    /// The same, in an operator's name: the records of its end say so.
+    pub fn kill_by(&self, operator: &str) {
+        // The first one killed it.
+        let _ = self.killed_by.set(operator.to_owned());
+        self.kill();
+    }
+
+    /// The operator who killed it.
+    pub(super) fn killed_by(&self) -> Option<&str> {
+        self.killed_by.get().map(String::as_str)
     }
 
     /// What an operator wants after its stop.
@@ -191,6 +230,10 @@ impl Entry {
 
     pub(super) fn node(&self) -> TreeNode {
         let in_hand = *self.in_hand.lock();
+        let (waiting_on, waiting_ms) = match &*self.waiting_on.lock() {
+            Some((what, since)) => (Some(what.clone()), Some(millis(*since))),
+            None => (None, None),
+        };
         TreeNode {
             path: self.path.clone(),
             kind: self.kind.to_owned(),
@@ -205,9 +248,10 @@ impl Entry {
             },
             in_hand: in_hand.map(|(message, since)| InHand {
                 message: message.to_owned(),
-                since_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+                since_ms: millis(since),
             }),
-            waiting_on: self.waiting_on.lock().clone(),
+            waiting_on,
+            waiting_ms,
             handled: self.handled.load(Ordering::Relaxed),
             tasks: self.tasks.count(),
             restarts: self.generation.saturating_sub(1),
@@ -216,6 +260,10 @@ impl Entry {
             children: Vec::new(),
         }
     }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn status_code(status: ActorStatus) -> u8 {

@@ -15,7 +15,7 @@ use rookery_messages::ids::{
 use rookery_messages::pairing::{Knock, Knocked, Pairing, PairingWrite};
 use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
+    Accept, AcceptOutcome, AuditRow, Backlog, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
     ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
     DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Prune,
     Read, SendResult, SpendKey, Spent, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit,
@@ -468,6 +468,11 @@ impl StoreClient {
     /// How accepted envelopes ended.
     pub async fn ledger(&self) -> Result<Ledger, StoreError> {
         answer!(self.read(Read::Ledger).await?, Found::Ledger)
+    }
+
+    /// What is under way, and what waits.
+    pub async fn backlog(&self) -> Result<Backlog, StoreError> {
+        answer!(self.read(Read::Backlog).await?, Found::Backlog)
     }
 
     /// Dead letters, oldest first.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rookery_messages::address::Reserved;
-use rookery_messages::exit::{ActorError, StopReason};
+use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId, TurnId};
 use rookery_messages::journal::JournalKind;
 use rookery_messages::observe::Observation;
@@ -202,7 +202,9 @@ impl Supervised for BatchActor {
             let outcome = if ctx.stopping().is_some() {
                 SlotOutcome::unrun(CallState::Interrupted, text::INTERRUPTED_RUNNING)
             } else {
-                SlotOutcome::unrun(CallState::Failed, format!("error: {}", text::CRASHED))
+                let why =
+                    if exit.reason == ExitReason::Killed { text::KILLED } else { text::CRASHED };
+                SlotOutcome::unrun(CallState::Failed, format!("error: {why}"))
             };
             state.tool_ended(ctx, slot, outcome);
         }

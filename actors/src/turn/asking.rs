@@ -1,7 +1,7 @@
 //! The request a person gets to see: what it shows, who may decide it, where it is asked.
 
 use rookery_messages::approval::{
-    Approval, ApprovalRoute, ApprovalState, BatchPlace, GrantOffer, Risk,
+    ADMIN_ROUTE, Approval, ApprovalRoute, ApprovalState, BatchPlace, GrantOffer, Risk,
 };
 use rookery_messages::chat::ToolCall;
 use rookery_messages::delegation::AskedFor;
@@ -81,7 +81,11 @@ impl Judge {
         match &self.bundle.approval_route {
             None if own => Ok(None),
             None => Err(text::DENIED_NOBODY_ASKED),
-            Some(AskedAt::Admin) => Ok(None),
+            Some(AskedAt::Admin) => Ok(Some(ApprovalRoute {
+                channel: ChannelId::new(ADMIN_ROUTE),
+                approvers: Vec::new(),
+                posted: false,
+            })),
             Some(AskedAt::Channel(channel)) => match self.routed(channel) {
                 Some(route) => Ok(Some(route)),
                 None if own && self.bundle.approval_inherits => Ok(None),

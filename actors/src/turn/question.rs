@@ -100,6 +100,7 @@ pub(crate) fn answered(question: &Approval) -> SlotOutcome {
             (CallState::Denied, format!("{}. They said: {reason}", text::QUESTION_DECLINED))
         }
         Some(Decision::NoAnswer) | None => (CallState::Failed, text::QUESTION_NO_ANSWER.to_owned()),
+        Some(Decision::NobodyAsked) => (CallState::Failed, text::QUESTION_NOBODY.to_owned()),
         Some(Decision::Cancelled) => {
             (CallState::Interrupted, text::INTERRUPTED_NOT_STARTED.to_owned())
         }

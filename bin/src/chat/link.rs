@@ -69,7 +69,9 @@ impl<'a> Link<'a> {
         signals: &mut Signals,
     ) -> Result<Option<Vec<Step>>, Failure> {
         self.connection = None;
-        let note = chat.note("the connection is lost, connecting again");
+        let note = chat.note(
+            "the connection is lost; trying for half a minute, what you type meanwhile is sent then",
+        );
         self.perform(chat, note).await?;
         let mut wait = FIRST_WAIT;
         let mut last = None;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_messages::approval::{Approval, ApprovalState};
+use rookery_messages::approval::{ADMIN_ROUTE, Approval, ApprovalState};
 use rookery_messages::event::{TurnEvent, TurnEventKind};
 use rookery_messages::ids::{ApprovalId, CallId, TurnId};
 use rookery_messages::turn::{CallState, Outcome, TurnRecord, TurnState};
@@ -57,7 +57,7 @@ struct Waiting {
 
 pub(super) struct Chat {
     mode: Mode,
-    /// Somebody can answer a prompt. Without it every approval is answered *no* (V-H8).
+    /// Somebody can answer a prompt. Without it no call that asks runs, unless it is asked elsewhere (V-H8).
     can_ask: bool,
     view: View,
     /// Makes this chat's message ids its own.
@@ -203,7 +203,13 @@ impl Chat {
     pub(super) fn input(&mut self, input: &Input) -> Vec<Step> {
         self.view.entered();
         let mut steps = match self.asking {
-            Asking::Answer => self.answered(answer(input)),
+            Asking::Answer | Asking::Replacement if *input == Input::Over => {
+                return self.left_open();
+            }
+            Asking::Answer => match answer(input) {
+                Some(answer) => self.answered(answer),
+                None => self.unclear(),
+            },
             Asking::Replacement => self.replaced(input),
             Asking::Message => match input {
                 Input::Line(line) => self.message(line),
@@ -227,6 +233,26 @@ impl Chat {
         if !steps.iter().any(|step| matches!(step, Step::Leave(_))) {
             self.settle(&mut steps);
         }
+        steps
+    }
+
+    /// What is no answer decides nothing: it is asked again.
+    fn unclear(&mut self) -> Vec<Step> {
+        let mut steps = self.note("that is no answer, nothing is decided");
+        self.question(&mut steps);
+        steps
+    }
+
+    /// The input ended at a prompt: whoever sat there is gone, and has refused nothing.
+    fn left_open(&mut self) -> Vec<Step> {
+        self.input_over = true;
+        let open = self.approvals.len();
+        let open = if open == 1 { "the request".to_owned() } else { format!("{open} requests") };
+        let mut steps = self.note(&format!(
+            "{open} left open; `rookery approvals list` shows what waits, and how long"
+        ));
+        let exit = if self.mode == Mode::Interactive { Exit::Ok } else { Exit::Failed };
+        steps.push(Step::Leave(exit));
         steps
     }
 
@@ -378,6 +404,13 @@ impl Chat {
         if known || self.stopping == Some(approval.turn) {
             return;
         }
+        if approval.route.is_some() && (!self.can_ask || self.input_over) {
+            // Others are asked: it is theirs, and not ours to refuse.
+            let text = self.view.approval(approval);
+            steps.push(self.show(text));
+            steps.extend(self.note(&elsewhere(approval)));
+            return;
+        }
         self.approvals.push_back(approval.clone());
         if self.can_ask && !self.input_over {
             if self.asking == Asking::Message {
@@ -393,8 +426,8 @@ impl Chat {
         self.asking = Asking::Answer;
         let text = self.view.approval(approval);
         steps.push(self.show(text));
-        steps.extend(self.note("nobody can be asked here: the answer is no"));
-        steps.extend(self.answered(Answer::No));
+        steps.extend(self.note("nobody can be asked here, so it is not run"));
+        steps.extend(self.decide("nobody_asked", None));
     }
 
     /// A call ended, so that nobody need decide about it.
@@ -522,7 +555,7 @@ impl Chat {
     ) -> Vec<Step> {
         self.asking = Asking::Message;
         let Some(approval) = self.approvals.pop_front() else { return Vec::new() };
-        self.denied |= decision == "deny";
+        self.denied |= matches!(decision, "deny" | "nobody_asked");
         let frame = ClientFrame::Approval { id: approval.id, decision, replacement, scope };
         self.decided.push((approval.id, approval.turn, frame.clone()));
         vec![Step::Send(frame)]
@@ -590,4 +623,15 @@ impl Chat {
     fn show(&self, text: String) -> Step {
         if self.mode == Mode::Interactive { Step::Out(text) } else { Step::Err(text) }
     }
+}
+
+/// Where a request waits that nobody is asked about here.
+fn elsewhere(approval: &Approval) -> String {
+    let place = match approval.route.as_ref().map(|route| route.channel.as_str()) {
+        None | Some(ADMIN_ROUTE) => {
+            format!("by operators: rookery approvals approve {}", approval.id)
+        }
+        Some(channel) => format!("at {}", strict(channel)),
+    };
+    format!("nobody is asked here; it waits for an answer {place}")
 }

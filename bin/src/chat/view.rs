@@ -7,7 +7,7 @@ use rookery_messages::approval::Approval;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::ids::CallId;
 use rookery_messages::progress;
-use rookery_messages::tool::head;
+use rookery_messages::tool::{head, text};
 use rookery_messages::turn::{CallState, Outcome, TurnError};
 
 use crate::render::{json_text, prose, strict};
@@ -57,8 +57,8 @@ impl View {
                 let marker = format!("[{state}] ");
                 let output = output.strip_prefix(&marker).unwrap_or(output);
                 let output = match state_of {
-                    CallState::Succeeded | CallState::Replaced => short(&strict(output)),
-                    _ => strict(&progress::failure(output)),
+                    CallState::Succeeded | CallState::Replaced => short(&strict(said(output))),
+                    _ => strict(said(&progress::failure(output))),
                 };
                 self.line(&format!("  {tool}{state}: {output}"))
             }
@@ -186,6 +186,12 @@ pub(super) fn ending(outcome: Outcome, error: Option<&TurnError>) -> String {
     }
 }
 
+/// An output without the words for the model that only repeat the state.
+fn said(output: &str) -> &str {
+    let repeats = [text::REPLACED_PREFIX, text::BLOCKED_PREFIX, "denied by user: "];
+    repeats.iter().find_map(|words| output.strip_prefix(words)).unwrap_or(output)
+}
+
 /// Whether a call ended because an approval was refused or could not be had.
 pub(super) fn is_denied(event: &TurnEventKind) -> bool {
     matches!(event, TurnEventKind::ToolResult { state: CallState::Denied, .. })
@@ -289,6 +295,23 @@ mod tests {
             all(&events),
             "· time\n· wait\n  wait interrupted: it was stopped\n  time succeeded: noon\n  succeeded: done\n"
         );
+    }
+
+    #[test]
+    fn a_call_s_state_is_said_once() {
+        for (state, output, shown) in [
+            (CallState::Blocked, "blocked by policy: not listed", "blocked: not listed"),
+            (CallState::Denied, text::DENIED_BY_USER, "denied: the call was not run"),
+            (
+                CallState::Replaced,
+                &format!("{}pretend it is done", text::REPLACED_PREFIX),
+                "replaced: pretend it is done",
+            ),
+        ] {
+            let call = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
+            let event = TurnEventKind::ToolResult { call, state, output: output.to_owned() };
+            assert_eq!(all(&[event]), format!("  {shown}\n"));
+        }
     }
 
     #[test]

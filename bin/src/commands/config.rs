@@ -22,8 +22,16 @@ pub fn check(
     match config::load(named, environment) {
         Ok(loaded) => {
             let file = loaded.file.as_ref();
+            let warnings = loaded.warning_lines();
+            if !output.json {
+                for warning in &warnings {
+                    to_stderr(&format!("warning: {}\n", prose(warning)));
+                }
+            }
             to_stdout(&if output.json {
-                format!("{}\n", json_text(&json!({ "ok": true, "file": file, "errors": [] })))
+                let warnings = loaded.warnings_json();
+                let value = json!({ "ok": true, "file": file, "errors": [], "warnings": warnings });
+                format!("{}\n", json_text(&value))
             } else {
                 let what = file.map_or("no file, defaults".to_owned(), |file| {
                     strict(&file.display().to_string())

@@ -20,18 +20,32 @@ pub async fn run(
     named: Option<&Path>,
     environment: &Environment,
     remote: &Remote,
+    live: bool,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let mut findings: Vec<Finding> = vec![match config::load(named, environment) {
-        Ok(_) => ("config", Exit::Ok, "ok".to_owned()),
-        Err(errors) => ("config", Exit::Failed, errors.to_string()),
-    }];
+    let mut findings: Vec<Finding> = Vec::new();
+    if !live {
+        // What is alive runs with what it has read, whatever stands in the file now.
+        findings.push(match config::load(named, environment) {
+            Ok(loaded) if loaded.warnings.is_empty() => ("config", Exit::Ok, "ok".to_owned()),
+            Ok(loaded) => ("config", Exit::Ok, loaded.warning_lines().join("; ")),
+            Err(errors) => ("config", Exit::Failed, errors.to_string()),
+        });
+    }
     findings.push(match endpoint::client(named, environment, remote) {
+        Ok(client) if live => alive(&client).await,
         Ok(client) => service(&client).await,
         Err(failure) => ("service", failure.exit, failure.message),
     });
     to_stdout(&shown(&findings, output))?;
     Ok(findings.iter().map(|(_, exit, _)| *exit).find(|exit| *exit != Exit::Ok).unwrap_or(Exit::Ok))
+}
+
+async fn alive(client: &Client) -> Finding {
+    match client.get(&["livez"], &[]).await {
+        Ok(_) => ("service", Exit::Ok, format!("alive at {}", client.shown_base())),
+        Err(error) => ("service", error.exit(), error.to_string()),
+    }
 }
 
 async fn service(client: &Client) -> Finding {
@@ -43,9 +57,6 @@ async fn service(client: &Client) -> Finding {
 
 /// Ready, or what is missing and why.
 fn judged(readiness: &Readiness, url: &str) -> Finding {
-    if readiness.ready {
-        return ("service", Exit::Ok, format!("ready at {url}"));
-    }
     let missing: Vec<String> = readiness
         .components
         .iter()
@@ -55,7 +66,15 @@ fn judged(readiness: &Readiness, url: &str) -> Finding {
             format!("{}: {reason}", component.name)
         })
         .collect();
-    ("service", Exit::NotReady, format!("not ready at {url}: {}", missing.join("; ")))
+    match (readiness.ready, missing.is_empty()) {
+        (true, true) => ("service", Exit::Ok, format!("ready at {url}")),
+        (true, false) => {
+            ("service", Exit::Ok, format!("ready at {url}, without {}", missing.join("; ")))
+        }
+        (false, _) => {
+            ("service", Exit::NotReady, format!("not ready at {url}: {}", missing.join("; ")))
+        }
+    }
 }
 
 fn shown(findings: &[Finding], output: Output) -> String {
@@ -89,5 +108,12 @@ mod tests {
         assert_eq!(exit, Exit::NotReady);
         assert_eq!(text, "not ready at http://h: store: the disk is full; sessions: not ready");
         assert_eq!(read(r#"{"ready":true,"components":[]}"#).1, Exit::Ok);
+        let (_, exit, text) = read(
+            r#"{"ready":true,"components":[{"name":"mcp/files","ready":false,"reason":"failed: gone"}]}"#,
+        );
+        assert_eq!(
+            (exit, text.as_str()),
+            (Exit::Ok, "ready at http://h, without mcp/files: failed: gone")
+        );
     }
 }

@@ -1,12 +1,14 @@
 //! `rookery policy check`.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::cli::Output;
 use crate::config::Loaded;
 use crate::exit::{Exit, Failure};
 use crate::output::to_stdout;
 use crate::policy_check::{PolicyAnswer, Verdict, policy_check};
-use crate::render::json_text;
+use crate::render::{json_text, strict, table};
+use crate::service::builtins;
 
 /// Judges one call and prints the answer as JSON.
 pub fn check(loaded: &Loaded, agent: &str, tool: &str, arguments: &str) -> Result<Exit, Failure> {
@@ -17,6 +19,22 @@ pub fn check(loaded: &Loaded, agent: &str, tool: &str, arguments: &str) -> Resul
         .map_err(|error| Failure::failed(format!("can't print the answer: {error}")))?;
     to_stdout(&format!("{}\n", json_text(&value)))?;
     Ok(exit_of(&answer))
+}
+
+/// Lists the built-in tools. Those of MCP servers are called `<server>__<tool>`; only their servers know them.
+pub fn tools(output: Output) -> Result<Exit, Failure> {
+    let all = builtins();
+    let text = if output.json {
+        let all = all.iter().map(|(name, about)| json!({ "name": name, "description": about }));
+        format!("{}\n", json_text(&Value::Array(all.collect())))
+    } else {
+        let short = |about: &str| about.split(". ").next().unwrap_or_default().to_owned();
+        let rows: Vec<Vec<String>> =
+            all.iter().map(|(name, about)| vec![strict(name), strict(&short(about))]).collect();
+        table(&["TOOL", "WHAT IT DOES"], &rows)
+    };
+    to_stdout(&text)?;
+    Ok(Exit::Ok)
 }
 
 fn parse_arguments(text: &str) -> Result<Map<String, Value>, Failure> {

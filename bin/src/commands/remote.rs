@@ -55,8 +55,9 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         // These never ask a service this way; `dispatch` runs them itself.
         Command::Run
         | Command::Chat(_)
-        | Command::Doctor(_)
+        | Command::Doctor { .. }
         | Command::Policy(_)
+        | Command::Tools(_)
         | Command::Mcp(_)
         | Command::Config(_) => {
             return Err(Failure::new(Exit::Usage, "this command asks no service"));
@@ -80,10 +81,30 @@ async fn show_tree(client: &Client, output: Output) -> Result<(), Failure> {
     print(output, value, |value| Ok(tree::tree(&client.read::<TreeSnapshot>(value)?)))
 }
 
+/// A terminal whose size can't be had.
+const USUAL_SIZE: (u16, u16) = (80, 24);
+
 /// Until Ctrl-C, or until the service can't be asked any more.
 async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
     let mut signals = Signals::take()?;
-    let clears = std::io::stdout().is_terminal() && !output.json;
+    let on_screen = std::io::stdout().is_terminal() && !output.json;
+    if on_screen {
+        // The other screen: what was on this one is there again afterwards.
+        to_stdout("\u{1b}[?1049h\u{1b}[?25l")?;
+    }
+    let ended = watch(client, output, on_screen, &mut signals).await;
+    if on_screen {
+        to_stdout("\u{1b}[?25h\u{1b}[?1049l")?;
+    }
+    ended
+}
+
+async fn watch(
+    client: &Client,
+    output: Output,
+    on_screen: bool,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -92,29 +113,71 @@ async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
             _ = tick.tick() => {}
         }
         let value = client.get(&["admin", "v1", "tree"], &[]).await?;
-        if clears {
-            // In one piece with what follows, and only once it is there: the screen does not flicker.
-            let shown = tree::tree(&client.read::<TreeSnapshot>(value)?);
-            to_stdout(&format!("\u{1b}[H\u{1b}[2J{shown}"))?;
+        if on_screen {
+            let (width, height) = crossterm::terminal::size().unwrap_or(USUAL_SIZE);
+            let snapshot = client.read::<TreeSnapshot>(value)?;
+            let shown = tree::fitted(&snapshot, width.into(), height.into());
+            // Line over line, in one piece: the screen does not flicker.
+            let shown = shown.replace('\n', "\u{1b}[K\r\n");
+            to_stdout(&format!("\u{1b}[H{shown}\u{1b}[K\u{1b}[J"))?;
         } else {
             print(output, value, |value| Ok(tree::tree(&client.read::<TreeSnapshot>(value)?)))?;
         }
     }
 }
 
+/// The whole path of what somebody named by the end of a path or of an id.
+async fn whole_path(client: &Client, named: String) -> Result<String, Failure> {
+    if named == "root" || named.starts_with("root/") {
+        return Ok(named);
+    }
+    let value = client.get(&["admin", "v1", "tree"], &[]).await?;
+    let snapshot = client.read::<TreeSnapshot>(value)?;
+    match tree::meant(&snapshot.root, &named).as_slice() {
+        [path] => Ok((*path).to_owned()),
+        [] => Err(Failure::failed(format!(
+            "no actor's path ends in `{}`; look at `rookery tree` for those that live",
+            strict(&named)
+        ))),
+        several => Err(Failure::failed(format!(
+            "`{}` may be any of these; name one by more of its path:\n  {}",
+            strict(&named),
+            several.iter().map(|path| strict(path)).collect::<Vec<_>>().join("\n  ")
+        ))),
+    }
+}
+
 async fn actor(client: &Client, command: ActorCommand) -> Result<(), Failure> {
     let (path, verb, because) = match command {
         ActorCommand::Show { path, output } => {
+            let path = whole_path(client, path).await?;
             let value = client.get(&actor_route(&path, None), &[]).await?;
-            return print(output, value, |value| Ok(tree::actor(&client.read::<TreeNode>(value)?)));
+            let now = system_world().now();
+            return print(output, value, |value| {
+                Ok(tree::actor(&client.read::<TreeNode>(value)?, now))
+            });
         }
         ActorCommand::Stop { path, because } => (path, "stop", because),
         ActorCommand::Kill { path, because } => (path, "kill", because),
         ActorCommand::Restart { path, because } => (path, "restart", because),
+        ActorCommand::Pause { path, because } => (path, "pause", because),
+        ActorCommand::Resume { path, because } => (path, "resume", because),
     };
+    let path = whole_path(client, path).await?;
     let reason = because.reason.unwrap_or_else(|| "asked on the command line".to_owned());
     client.post(&actor_route(&path, Some(verb)), &json!({ "reason": reason })).await?;
-    to_stdout("ok\n")
+    to_stdout(&format!("ok\n{}", what_follows(&path, verb)))
+}
+
+/// What somebody should know who does this.
+fn what_follows(path: &str, verb: &str) -> &'static str {
+    match (path, verb) {
+        ("root/store", "stop") => {
+            "nothing is accepted or written until `rookery actor restart root/store`\n"
+        }
+        (_, "pause") => "it takes no new work until `rookery actor resume` of the same path\n",
+        _ => "",
+    }
 }
 
 /// `admin/v1/actors/<path>[/<verb>]`; the path's own segments are the route's.

@@ -68,14 +68,16 @@ fn fill_providers(settings: &mut Settings, environment: &Environment) {
 }
 
 fn fill_agents(settings: &mut Settings) {
+    let preferred =
+        ["main", "openai", "anthropic"].iter().find(|name| settings.providers.contains_key(**name));
+    let provider = preferred
+        .map(|name| (*name).to_owned())
+        .or_else(|| settings.providers.keys().next().cloned())
+        .unwrap_or_default();
+    for agent in settings.agents.values_mut().filter(|agent| agent.provider.is_empty()) {
+        agent.provider.clone_from(&provider);
+    }
     if settings.agents.is_empty() {
-        let preferred = ["main", "openai", "anthropic"]
-            .iter()
-            .find(|name| settings.providers.contains_key(**name));
-        let provider = preferred
-            .map(|name| (*name).to_owned())
-            .or_else(|| settings.providers.keys().next().cloned())
-            .unwrap_or_default();
         settings.agents.insert(
             HOME.to_owned(),
             AgentSettings {

@@ -1,7 +1,7 @@
 //! What is wrong with a configuration: where, which key, what to do. Never a value that may be secret.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -59,43 +59,50 @@ impl ConfigErrors {
 
     /// One line an error, as `config check` prints them.
     pub fn lines(&self) -> Vec<String> {
-        self.errors
-            .iter()
-            .map(|error| {
-                let place = match (&error.origin, &self.file) {
-                    (Origin::Line(line), Some(file)) => {
-                        format!("{}: line {line}: ", file.display())
-                    }
-                    (Origin::Line(line), None) => format!("line {line}: "),
-                    (Origin::Variable(name), _) => format!("environment variable {name}: "),
-                    (Origin::Nowhere, _) => String::new(),
-                };
-                let key = error.key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
-                format!("{place}{key}{}", error.message)
-            })
-            .collect()
+        lines(&self.errors, self.file.as_deref())
     }
 
     /// The same for programs.
     pub fn to_json(&self) -> Value {
-        let errors: Vec<Value> = self
-            .errors
-            .iter()
-            .map(|error| {
-                let variable = match &error.origin {
-                    Origin::Variable(name) => Some(name),
-                    Origin::Line(_) | Origin::Nowhere => None,
-                };
-                json!({
-                    "key": error.key,
-                    "line": error.line(),
-                    "variable": variable,
-                    "message": error.message,
-                })
-            })
-            .collect();
+        let errors = to_json(&self.errors);
         json!({ "ok": false, "file": self.file, "errors": errors })
     }
+}
+
+/// One line each, with its place.
+pub(super) fn lines(errors: &[ConfigError], file: Option<&Path>) -> Vec<String> {
+    errors
+        .iter()
+        .map(|error| {
+            let place = match (&error.origin, file) {
+                (Origin::Line(line), Some(file)) => format!("{}: line {line}: ", file.display()),
+                (Origin::Line(line), None) => format!("line {line}: "),
+                (Origin::Variable(name), _) => format!("environment variable {name}: "),
+                (Origin::Nowhere, _) => String::new(),
+            };
+            let key = error.key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
+            format!("{place}{key}{}", error.message)
+        })
+        .collect()
+}
+
+/// Errors or warnings for programs.
+pub(super) fn to_json(errors: &[ConfigError]) -> Vec<Value> {
+    errors
+        .iter()
+        .map(|error| {
+            let variable = match &error.origin {
+                Origin::Variable(name) => Some(name),
+                Origin::Line(_) | Origin::Nowhere => None,
+            };
+            json!({
+                "key": error.key,
+                "line": error.line(),
+                "variable": variable,
+                "message": error.message,
+            })
+        })
+        .collect()
 }
 
 impl fmt::Display for ConfigErrors {

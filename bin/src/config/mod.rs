@@ -3,7 +3,7 @@
 //! Steps, each a module: `document` reads the file into nodes that know their line; `overlay` puts the
 //! environment's overrides on top; `interpolate` resolves `${env:…}` and `${file:…}`; `shape` compares
 //! with the keys of the `schema`; `defaults` adds what is not configured; `semantic` checks what belongs
-//! together. Errors are collected as far as a step can go on; no error or display holds a secret (I12).
+//! together, as far as it is `readable`. Errors are collected as far as a step can go on; no error or display holds a secret (I12).
 
 mod defaults;
 mod document;
@@ -12,6 +12,7 @@ mod error;
 mod interpolate;
 mod overlay;
 mod paths;
+mod readable;
 mod schema;
 mod secrets;
 mod semantic;
@@ -29,6 +30,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors};
 pub use schema::{KeyRow, key_table};
 pub use secrets::secrets;
+pub(crate) use shape::nearest;
 pub use show::{redact_url, to_json, to_toml};
 
 use document::{Item, Node};
@@ -48,6 +50,20 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// The configuration's own files, secrets it refers to included. Tools may not touch them (A099).
     pub own_files: Vec<PathBuf>,
+    /// What holds, and may not be meant.
+    pub warnings: Vec<ConfigError>,
+}
+
+impl Loaded {
+    /// One line a warning.
+    pub fn warning_lines(&self) -> Vec<String> {
+        error::lines(&self.warnings, self.file.as_deref())
+    }
+
+    /// The warnings for programs.
+    pub fn warnings_json(&self) -> Vec<serde_json::Value> {
+        error::to_json(&self.warnings)
+    }
 }
 
 /// Reads and checks the configuration: `named` (from `--config` or `ROOKERY_CONFIG`), else
@@ -72,6 +88,38 @@ pub fn load(named: Option<&Path>, environment: &Environment) -> Result<Loaded, C
     load_text(file, &text, environment)
 }
 
+/// What a client of the service needs to know of its configuration: where it listens, who may come in, where
+/// its data is. References to what only the service's own environment has are not its concern, unless they
+/// stand in one of the `needed` keys.
+pub fn load_for_client(
+    named: Option<&Path>,
+    environment: &Environment,
+    needed: &[&str],
+) -> Result<Settings, ConfigErrors> {
+    let errors = match load(named, environment) {
+        Ok(loaded) => return Ok(loaded.settings),
+        Err(errors) => errors,
+    };
+    let text = errors.file.as_deref().map_or(Ok(String::new()), std::fs::read_to_string);
+    let root = text.ok().and_then(|text| document::parse(&text).ok());
+    let Some(mut root) = root else { return Err(errors) };
+    let (shape, mut unresolved) = (schema::settings_shape(), Vec::new());
+    overlay::apply(&mut root, &shape, environment, &mut Vec::new());
+    interpolate::apply(&mut root, environment, &mut Vec::new(), &mut unresolved);
+    let is_needed = |key: &str| needed.iter().any(|needed| key.starts_with(needed));
+    let is_elsewhere = |error: &ConfigError| {
+        unresolved.contains(error) && !error.key.as_deref().is_some_and(is_needed)
+    };
+    if !errors.errors.iter().all(is_elsewhere) {
+        return Err(errors);
+    }
+    let Ok(mut settings) = deserialize(&readable::Readable::of(&root, &shape).root) else {
+        return Err(errors);
+    };
+    defaults::fill(&mut settings, environment);
+    Ok(settings)
+}
+
 /// The same for a text already read from `file`.
 pub fn load_text(
     file: Option<PathBuf>,
@@ -90,16 +138,24 @@ pub fn load_text(
     interpolate::apply(&mut root, environment, &mut own_files, &mut errors);
     shape::check(&root, &shape, &mut errors);
     if !errors.is_empty() {
+        // What is of the wrong type is left out, so that the other mistakes are told too.
+        let readable = readable::Readable::of(&root, &shape);
+        if let Ok(mut settings) = deserialize(&readable.root) {
+            defaults::fill(&mut settings, environment);
+            let more = semantic::check(&settings, &readable.root).errors;
+            let more: Vec<_> = more.into_iter().filter(|e| readable.is_sure(e, &errors)).collect();
+            errors.extend(more);
+        }
         return Err(fail(errors));
     }
 
     let mut settings = deserialize(&root).map_err(|error| fail(vec![error]))?;
     defaults::fill(&mut settings, environment);
-    let errors = semantic::check(&settings, &root);
+    let semantic::Findings { errors, warnings, .. } = semantic::check(&settings, &root);
     if !errors.is_empty() {
         return Err(fail(errors));
     }
-    Ok(Loaded { settings, file, own_files })
+    Ok(Loaded { settings, file, own_files, warnings })
 }
 
 /// Refuses a form this binary doesn't know (B12).

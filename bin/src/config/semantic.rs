@@ -7,6 +7,7 @@ mod mcp;
 mod memory;
 mod network;
 mod ranges;
+mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,8 +20,8 @@ use super::paths::settled;
 use super::shape::nearest;
 
 /// Checks a complete configuration; `root` tells where things were set.
-pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
-    let mut found = Findings { root, errors: Vec::new() };
+pub(super) fn check<'a>(settings: &Settings, root: &'a Node) -> Findings<'a> {
+    let mut found = Findings { root, errors: Vec::new(), warnings: Vec::new() };
     check_names(settings, &mut found);
     check_gateway(settings, &mut found);
     check_providers(settings, &mut found);
@@ -32,22 +33,40 @@ pub(super) fn check(settings: &Settings, root: &Node) -> Vec<ConfigError> {
     memory::check(settings, &mut found);
     network::check(settings, &mut found);
     ranges::check(settings, &mut found);
-    found.errors
+    tools::check(settings, &mut found);
+    found
 }
 
-/// Collects errors with their places.
-struct Findings<'a> {
+/// Collects errors and warnings with their places.
+pub(super) struct Findings<'a> {
     root: &'a Node,
-    errors: Vec<ConfigError>,
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) warnings: Vec<ConfigError>,
 }
 
 impl Findings<'_> {
     fn add(&mut self, path: &[&str], message: impl Into<String>) {
-        self.errors.push(ConfigError {
+        let error = self.at(path, message);
+        self.errors.push(error);
+    }
+
+    /// What holds, and may not be meant.
+    fn warn(&mut self, path: &[&str], message: impl Into<String>) {
+        let warning = self.at(path, message);
+        self.warnings.push(warning);
+    }
+
+    fn at(&self, path: &[&str], message: impl Into<String>) -> ConfigError {
+        ConfigError {
             key: Some(path.join(".")),
             origin: self.root.origin_near(path),
             message: message.into(),
-        });
+        }
+    }
+
+    /// Whether somebody wrote it, in the file or the environment.
+    fn is_written(&self, path: &[&str]) -> bool {
+        self.root.get(path).is_some()
     }
 }
 
@@ -91,6 +110,22 @@ fn check_gateway(settings: &Settings, found: &mut Findings<'_>) {
             "is off loopback, which needs tokens; add an entry to gateway.tokens, or listen on 127.0.0.1",
         ),
         Ok(_) => {}
+    }
+    if !gateway.hosts.is_empty() && gateway.tokens.is_empty() {
+        found.add(
+            &["gateway", "hosts"],
+            "names a proxy's, by which everybody's requests come from this machine; add an entry to gateway.tokens",
+        );
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    for host in gateway.hosts.iter().filter(|host| host.is_empty() || !host.chars().all(plain)) {
+        let host = crate::render::strict(host);
+        found.add(
+            &["gateway", "hosts"],
+            format!(
+                "`{host}` is no name: write `rookery.example.com`, without scheme, port or path"
+            ),
+        );
     }
     let (mut names, mut texts) = (BTreeSet::new(), BTreeSet::new());
     for token in &gateway.tokens {

@@ -99,7 +99,7 @@ fn check_word(key: &str, node: &Node, words: &[String], text: &str, errors: &mut
 const LIKELY: f64 = 0.5;
 
 /// The most similar of the known names.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))

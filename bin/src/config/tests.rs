@@ -546,3 +546,104 @@ fn the_example_states_the_real_defaults() {
 }
 
 mod mcp;
+
+#[test]
+fn one_kind_of_mistake_does_not_hide_the_others_and_none_is_made_up() {
+    let found = lines(
+        "[shutdown]\ndrain_secs = '20'\n[sessions]\nmax_active = 0\n[agents.home]\nprovider = 'dem'\n\
+         risk_profil = 'x'\n[agents.two]\nprovider = 7\nchannels = 'ws'\n[providers.main]\nkind = 'x'\n\
+         [risk_profiles.default.network]\nallow_ports = [99999, 0]\n",
+    );
+    let places: Vec<_> = found.iter().filter_map(|line| line.split(": ").nth(2)).collect();
+    assert_eq!(
+        places,
+        [
+            "shutdown.drain_secs",
+            "sessions.max_active",
+            "agents.home.provider",
+            "agents.home.risk_profil",
+            "agents.two.provider",
+            "agents.two.channels",
+            "providers.main.kind",
+            "risk_profiles.default.network.allow_ports[0]",
+        ],
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_name_that_is_no_tool_never_leaves_the_tool_that_was_meant_free() {
+    for key in ["excluded_tools", "always_ask"] {
+        let found = lines(&format!("[risk_profiles.default]\n{key} = ['shel']"));
+        assert_eq!(
+            found,
+            [format!(
+                "r.toml: line 2: risk_profiles.default.{key}: there is no tool `shel`; the nearest is `shell`, and `rookery tools` lists all"
+            )]
+        );
+    }
+    let found = lines("[risk_profiles.default.rate_limits.shel]\nper_minute = 1");
+    assert!(found.len() == 1 && found[0].contains("the nearest is `shell`"), "{found:?}");
+    let found = lines("[risk_profiles.default]\nexcluded_tools = ['files__write']");
+    assert!(found.len() == 1 && found[0].contains("MCP server `files`"), "{found:?}");
+    // Names that only open something are told, and stop nothing.
+    let text = "[risk_profiles.default]\nallowed_tools = ['time', 'tim']\nauto_approve = ['fil_write']\n\
+                allowed_commands = ['git status', 'ls']\n[runtime_profiles.default]\nduplicate_exempt = ['x']\n";
+    let warnings = read(text, &none()).unwrap().warning_lines();
+    assert_eq!(warnings.len(), 4, "{warnings:#?}");
+    assert!(warnings.iter().any(|line| line.contains("`git status`")), "{warnings:#?}");
+    let every = "[risk_profiles.default]\nexcluded_tools = ['delegate', 'spawn_subagent', 'tasks', \
+                 'tool_search', 'memory_store', 'ask_user', 'shell']";
+    assert!(read(every, &none()).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn a_webhook_anybody_may_post_to_is_warned_of_where_somebody_wrote_it() {
+    let warned = |text: &str| read(text, &none()).unwrap().warning_lines();
+    let tokens = "[[gateway.tokens]]\nname='a'\ntoken='0123456789abcdef'\nrole='admin'\n";
+    let open = warned("[channels.webhook.ci]\nqueue_limit = 3");
+    assert!(open.len() == 1 && open[0].contains("everybody on this machine"), "{open:?}");
+    let closed = warned(&format!("[channels.webhook.ci]\nqueue_limit = 3\n{tokens}"));
+    assert!(closed.len() == 1 && closed[0].contains("line 1: channels.webhook.ci: "), "{closed:?}");
+    assert!(warned("").is_empty() && warned("[channels.webhook.ci]\nsecret = 'x'").is_empty());
+}
+
+#[test]
+fn an_agent_that_names_no_provider_gets_the_one_there_is() {
+    let environment = Environment::from([("ROOKERY__AGENTS__HOME__SYSTEM_PROMPT", "be brief")]);
+    let settings = load_text(None, "", &environment).unwrap().settings;
+    assert_eq!(settings.agents["home"].provider, "demo");
+    let text = "[providers.zed]\nkind = 'demo'\n[agents.home]\nchannels = ['cli']";
+    assert_eq!(loaded(text).agents["home"].provider, "zed");
+}
+
+#[test]
+fn a_client_needs_only_what_it_uses_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.toml");
+    let text = "data_dir = 'd'\n[gateway]\nlisten = '127.0.0.1:9'\n[providers.main]\nkind = 'openai'\n\
+                model = 'm'\napi_key = '${env:NOT_HERE}'\n";
+    std::fs::write(&file, text).unwrap();
+    assert!(load(Some(&file), &none()).is_err());
+    let needed = ["gateway.listen", "data_dir"];
+    let settings = load_for_client(Some(&file), &none(), &needed).unwrap();
+    assert_eq!(
+        (settings.gateway.listen.as_str(), settings.data_dir.as_path()),
+        ("127.0.0.1:9", Path::new("d"))
+    );
+    std::fs::write(&file, text.replace("'d'", "'${env:NOR_HERE}'")).unwrap();
+    let errors = load_for_client(Some(&file), &none(), &needed).unwrap_err();
+    assert!(errors.to_string().contains("NOR_HERE"), "{errors}");
+    assert!(load_for_client(Some(&file), &none(), &["gateway.listen"]).is_ok());
+}
+
+#[test]
+fn names_of_a_proxy_are_plain_and_need_tokens() {
+    let tokens = "[[gateway.tokens]]\nname='a'\ntoken='0123456789abcdef'\nrole='admin'\n";
+    let with = |hosts: &str| format!("[gateway]\nhosts = {hosts}\n{tokens}");
+    assert!(read(&with("['rookery.example.com']"), &none()).is_ok());
+    let found = lines(&with("['https://a.example', 'a.example:443']"));
+    assert!(found.len() == 2 && found[0].contains("`https://a.example` is no name"), "{found:?}");
+    let found = lines("[gateway]\nhosts = ['a.example']");
+    assert!(found.len() == 1 && found[0].contains("gateway.tokens"), "{found:?}");
+}

@@ -62,7 +62,7 @@ pub fn turns(turns: &[TurnRecord]) -> String {
         "CALLS",
         "PARENT",
     ];
-    table(&header, &rows)
+    or_none("turns", table(&header, &rows), rows.is_empty())
 }
 
 /// What was paid, if the providers have prices.
@@ -257,7 +257,9 @@ pub fn dead_letters(letters: &[DeadLetter]) -> String {
             ]
         })
         .collect();
-    table(&["DEAD LETTER", "KIND", "CHANNEL", "CLASS", "ATTEMPTS", "AT", "CAUSE"], &rows)
+    let text =
+        table(&["DEAD LETTER", "KIND", "CHANNEL", "CLASS", "ATTEMPTS", "AT", "CAUSE"], &rows);
+    or_none("dead letters", text, rows.is_empty())
 }
 
 /// One dead letter in full.
@@ -289,7 +291,9 @@ pub fn sessions(sessions: &[ConversationRow]) -> String {
             ]
         })
         .collect();
-    table(&["SESSION", "CHANNEL", "CONVERSATION", "AGENT", "MESSAGES", "LAST AT"], &rows)
+    let text =
+        table(&["SESSION", "CHANNEL", "CONVERSATION", "AGENT", "MESSAGES", "LAST AT"], &rows);
+    or_none("sessions", text, rows.is_empty())
 }
 
 /// Crashes, a line each.
@@ -309,7 +313,8 @@ pub fn crashes(crashes: &[CrashRow]) -> String {
             ]
         })
         .collect();
-    table(&["AT", "COUNT", "KIND", "PATH", "IN HAND", "LOCATION", "CAUSE"], &rows)
+    let text = table(&["AT", "COUNT", "KIND", "PATH", "IN HAND", "LOCATION", "CAUSE"], &rows);
+    or_none("crashes", text, rows.is_empty())
 }
 
 /// The audit, a line each.
@@ -327,7 +332,13 @@ pub fn audit(rows: &[AuditRow]) -> String {
             ]
         })
         .collect();
-    table(&["AT", "WHO", "VIA", "ACTION", "TARGET", "DETAIL"], &rows)
+    let text = table(&["AT", "WHO", "VIA", "ACTION", "TARGET", "DETAIL"], &rows);
+    or_none("audit rows", text, rows.is_empty())
+}
+
+/// A table without rows says so in words.
+fn or_none(what: &str, table: String, empty: bool) -> String {
+    if empty { format!("no {what}\n") } else { table }
 }
 
 fn time(at: Option<Timestamp>) -> String {
@@ -364,6 +375,13 @@ mod tests {
              01890a5d-ac96-774b-bcce-b302099a8057  reply  webhook.ci  permanent  3         2026-01-02T03:04:05.000Z  refused \\u{1b}[2J\n"
         );
         assert!(!dead_letter(&letter).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn an_empty_list_is_said_in_words() {
+        let shown = [turns(&[]), dead_letters(&[]), sessions(&[]), crashes(&[]), audit(&[])];
+        let words = ["turns", "dead letters", "sessions", "crashes", "audit rows"];
+        assert_eq!(shown, words.map(|what| format!("no {what}\n")));
     }
 
     // A136

@@ -1,5 +1,6 @@
 //! The service in one process: put together from the settings, started, ended.
 
+mod audit;
 mod channels;
 mod hooks;
 pub(crate) mod memory;
@@ -7,10 +8,12 @@ mod plan;
 mod stopping;
 mod store_health;
 mod toolbox;
+mod tools;
 mod trim;
 
 pub(crate) use plan::{gate, redactor, workspace};
 pub(crate) use toolbox::{granted, http_target};
+pub(crate) use tools::{builtin_names, builtins, handing_on};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -81,6 +84,7 @@ pub struct Running {
     senders: Vec<(ChannelId, Address<SenderMsg>)>,
     world: World,
     drain: Duration,
+    live: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Running {
@@ -92,6 +96,11 @@ impl Running {
     /// Who lives.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    /// Whether the tree is alive, as `/livez` says. For whoever restarts a process that is not.
+    pub fn liveness(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        Arc::clone(&self.live)
     }
 
     /// Resolves when the service ended although nobody asked, with its cause.
@@ -128,6 +137,8 @@ pub async fn start(
     own_files: Vec<PathBuf>,
     hooks: Vec<Arc<dyn Hook>>,
 ) -> Result<Running, StartError> {
+    // Whoever embeds the service need not know that TLS wants a provider first.
+    crate::install_crypto();
     let world = system_world();
     let listener = gateway::listen(&settings.gateway.listen).map_err(|error| match error {
         ListenError::InUse { address } => StartError::PortTaken { address },
@@ -173,9 +184,10 @@ pub async fn start(
         .collect();
     let stops = Arc::new(StopLog::default());
     let ready = Arc::clone(&plan.gateway.deps.probes.ready);
+    let live = Arc::clone(&plan.gateway.deps.probes.live);
     let spawner = Spawner::new(Arc::clone(&directory), world.clone());
     let root = root::start(&spawner, plan, &stops).await.map_err(StartError::failed)?;
-    let running = Running { address, directory, root, stops, store, senders, world, drain };
+    let running = Running { address, directory, root, stops, store, senders, world, drain, live };
     wait_ready(&running.directory, &*ready).await?;
     trim::startup_code();
     Ok(running)

@@ -17,12 +17,13 @@ use rookery_actors::model::factory::build_provider;
 use rookery_actors::model::{ProfileRef, ProviderArgs};
 use rookery_actors::observe::{
     EventHub, Known, LogObserver, Metrics, ObservationFeed, ObserverArgs, ObserverHandle,
-    RecorderHandle, Sources, exit_hook,
+    RecorderHandle, Sources, Standing, exit_hook,
 };
 use rookery_actors::policy::gate::Gate;
 use rookery_actors::policy::redact::Redactor;
 use rookery_actors::runtime::Directory;
 use rookery_actors::session::RouterArgs;
+use rookery_actors::store::StoreClient;
 use rookery_actors::store::sqlite::{SqliteOptions, SqliteReader, SqliteStore, open, open_reader};
 use rookery_actors::store::{OpenStore, OpenedStore};
 use rookery_actors::tool::builtin::builtin_registry;
@@ -36,7 +37,7 @@ use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{AgentSettings, RiskProfile, RuntimeProfile, Secret, Settings};
-use rookery_messages::store::{AuditRow, Store};
+use rookery_messages::store::Store;
 use rookery_messages::time::World;
 use rookery_supervisors::admin;
 use rookery_supervisors::health::{Health, Needs};
@@ -45,6 +46,7 @@ use rookery_supervisors::root::{Cells, ChannelPlan, ServicePlan};
 
 use crate::config::{Environment, secrets};
 
+use super::audit::Audit;
 use super::channels::{self, Receivers};
 use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
@@ -58,6 +60,9 @@ const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rooker
 const CHARS_PER_TOKEN: u64 = 6;
 /// Most characters of history loaded when the window has no limit.
 const MOST_HISTORY: u64 = 16_000_000;
+
+/// How long a scrape waits for the store. Without its answer the other numbers are there.
+const SCRAPE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The opened store, for the first incarnation.
 pub(super) struct Opened {
@@ -268,16 +273,12 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     let observer_args =
         ObserverArgs { sinks: vec![metrics.clone(), Arc::new(LogObserver), feed], panics };
     let inspector = Inspector::new(Arc::clone(&directory)).lifeline("root/service/gateway");
-    let (audits, hides) = (recorder, Arc::clone(&redactor));
     // People give reasons in their own words.
-    let audit = move |mut row: AuditRow| {
-        row.detail = hides.scrub_value(&row.detail);
-        audits.audit(row);
-    };
-    let audit: admin::AuditHook = Arc::new(audit);
-    let mut extra = vec![admin::router(inspector.clone(), world.clone(), Arc::clone(&audit))];
-    let of_memory = |client| rookery_actors::memory::router(client, world.clone(), audit);
+    let audit = Audit::new(recorder, store.clone(), Arc::clone(&redactor));
+    let mut extra = vec![admin::router(inspector.clone(), world.clone(), audit.before_acts())];
+    let of_memory = |client| rookery_actors::memory::router(client, world.clone(), audit.rows());
     extra.extend(memory.client.clone().map(of_memory));
+    let scraped = store.clone();
     let gateway = GatewayArgs {
         listener,
         deps: Arc::new(GatewayDeps {
@@ -301,7 +302,12 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             doors,
             desk,
             world: world.clone(),
-            probes: probes(health(inspector, &links, receivers, &store_health), metrics),
+            probes: probes(
+                health(inspector, &links, receivers, &store_health),
+                metrics,
+                scraped,
+                world.clone(),
+            ),
             tokens,
             receipts,
             extra,
@@ -541,10 +547,20 @@ fn health(
     )
 }
 
-fn probes(health: Arc<Health>, metrics: Arc<Metrics>) -> Probes {
-    let live = Arc::clone(&health);
+fn probes(health: Arc<Health>, metrics: Arc<Metrics>, store: StoreClient, world: World) -> Probes {
+    let (live, standing) = (Arc::clone(&health), Arc::clone(&health));
     Probes {
-        metrics: Arc::new(move || metrics.render()),
+        metrics: Arc::new(move || {
+            let (metrics, health) = (Arc::clone(&metrics), Arc::clone(&standing));
+            let (store, world) = (store.clone(), world.clone());
+            Box::pin(async move {
+                let backlog = tokio::time::timeout(SCRAPE_LIMIT, store.backlog()).await;
+                let backlog = backlog.ok().and_then(Result::ok);
+                let ready = health.readiness().ready;
+                metrics.note(Standing { at: world.now(), ready, backlog });
+                metrics.render()
+            })
+        }),
         ready: Arc::new(move || {
             let found = health.readiness();
             gateway::Readiness {

@@ -20,6 +20,8 @@ const GATEWAY_LIMIT: Duration = Duration::from_secs(6);
 const TREE_LIMIT: Duration = Duration::from_secs(30);
 /// How often a phase looks whether it is done.
 const LOOK: Duration = Duration::from_millis(10);
+/// So many of the turns that are waited for are in the log.
+const LISTED: usize = 20;
 /// What a turn that a person has to decide about waits on.
 const WAITS_FOR_A_PERSON: &str = "waiting_approval";
 /// What stands in the path of a turn, once for each turn it runs below.
@@ -44,6 +46,10 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
     let d = directory.clone();
     phases.push(Phase::new("turns finish", drain, move |_, _| async move {
         let mut parked = 0;
+        for turn in d.of_kind("turn").iter().take(LISTED) {
+            let waiting_on = turn.waiting_on();
+            tracing::info!(turn = turn.path, waiting_on, "the end of a turn is waited for");
+        }
         loop {
             let turns = d.of_kind("turn");
             for turn in parked_at_once(&d, &turns) {
@@ -116,7 +122,7 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
 }
 
 fn pause(directory: &Directory, kind: &str) -> usize {
-    directory.of_kind(kind).iter().filter(|entry| entry.set_paused(true)).count()
+    directory.of_kind(kind).iter().filter(|entry| entry.drain()).count()
 }
 
 /// The turns in which nothing happens before a person answers, and nobody knows when that is: parked at

@@ -90,6 +90,8 @@ pub enum Read {
     },
     /// How accepted envelopes ended.
     Ledger,
+    /// What is under way, and what waits.
+    Backlog,
     /// Dead letters, oldest first.
     DeadLetters,
     /// Crashes, newest first.
@@ -135,6 +137,21 @@ pub enum Read {
         /// The platform's id of the command's message.
         external_id: String,
     },
+}
+
+/// What is under way, and what waits: the numbers that tell a service that stands still from one that rests.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Turns that have not ended, by state.
+    pub open: Vec<(TurnState, u64)>,
+    /// When the oldest message whose turn has not ended was accepted.
+    pub oldest_open: Option<Timestamp>,
+    /// Approvals nobody has decided.
+    pub approvals: u64,
+    /// Rows of the outbox that are to be sent.
+    pub outbox: u64,
+    /// Rows of the outbox that were given up.
+    pub dead_letters: u64,
 }
 
 /// What a command has to know of its conversation.
@@ -244,6 +261,8 @@ pub enum Found {
     Grants(Vec<Grant>),
     /// The ledger.
     Ledger(Ledger),
+    /// What is under way, and what waits.
+    Backlog(Backlog),
     /// Dead letters.
     DeadLetters(Vec<DeadLetter>),
     /// Crashes.

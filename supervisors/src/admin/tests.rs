@@ -30,7 +30,20 @@ impl Served {
     async fn start(rig: &Rig, role: Option<AuthRole>) -> Self {
         let audit: Arc<Mutex<Vec<AuditRow>>> = Arc::default();
         let rows = Arc::clone(&audit);
-        let hook: AuditHook = Arc::new(move |row| rows.lock().push(row));
+        let hook: AuditHook = Arc::new(move |row| {
+            let rows = Arc::clone(&rows);
+            // Not at once: an act that did not wait for its row would be seen done without one.
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                rows.lock().push(row);
+            })
+        });
+        let mut served = Self::with(rig, role, hook).await;
+        served.audit = audit;
+        served
+    }
+
+    async fn with(rig: &Rig, role: Option<AuthRole>, hook: AuditHook) -> Self {
         let inspector = Inspector::new(Arc::clone(rig.directory()));
         let mut app = router(inspector, rig.spawner.world().clone(), hook);
         if let Some(role) = role {
@@ -41,7 +54,7 @@ impl Served {
         let port = listener.local_addr().unwrap().port();
         #[allow(clippy::disallowed_methods, reason = "the test's own server, not an actor's task")]
         let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { port, server, audit }
+        Self { port, server, audit: Arc::default() }
     }
 
     async fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
@@ -164,5 +177,32 @@ async fn bad_bodies_and_unknown_operations_are_refused_clearly_and_change_nothin
     ping(&a).await;
     assert_eq!(a.generation(), 1);
     assert_eq!(served.audited(), [""; 0]);
+    rig.finish(&root).await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_before_its_row_is_written() {
+    let rig = Rig::new();
+    let (root, [a]) = rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["a"]).await;
+    let written: Arc<tokio::sync::Notify> = Arc::default();
+    let (writes, asked) = (Arc::clone(&written), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&asked);
+    let hook: AuditHook = Arc::new(move |row| {
+        seen.lock().push(row.action);
+        let written = Arc::clone(&writes);
+        Box::pin(async move { written.notified().await })
+    });
+    let served = Served::with(&rig, Some(AuthRole::Admin), hook).await;
+    let kill = served.ask("POST", "/admin/v1/actors/root/a/kill", "");
+    tokio::pin!(kill);
+    tokio::select! {
+        answer = &mut kill => panic!("answered before the row: {}", answer.status),
+        () = until(|| !asked.lock().is_empty()) => {}
+    }
+    ping(&a).await;
+    assert_eq!(a.generation(), 1, "it lives while the row is on its way");
+    written.notify_one();
+    assert_eq!(kill.await.status, 202);
+    until(|| a.generation() == 2).await;
     rig.finish(&root).await;
 }

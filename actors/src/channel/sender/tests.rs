@@ -241,6 +241,26 @@ async fn a_hint_finds_new_rows_at_once_and_a_pause_holds_them() {
 }
 
 #[tokio::test]
+async fn why_a_message_did_not_arrive_is_seen_before_it_is_given_up() {
+    let mut rig = Rig::new(OnUnknown::Resend).await;
+    rig.plan("a", vec![failed(Some(3_000))]);
+    rig.reply("a", "text").await;
+    let _sender = rig.start().await;
+    rig.next().await;
+    let entry = rig.base.spawner.directory().find("sender").unwrap();
+    let detail = loop {
+        let detail = entry.observe(SOON).await;
+        if !detail["last_error"].is_null() {
+            break detail;
+        }
+        tokio::task::yield_now().await;
+    };
+    let cause = detail["last_error"].as_str().unwrap();
+    assert_eq!(entry.waiting_on(), Some(format!("another try: {cause}")));
+    rig.base.end().await;
+}
+
+#[tokio::test]
 async fn an_unknown_outcome_is_resent_marked_or_held_by_policy() {
     let unknown = || SendAttempt::Unknown { cause: "no answer".into() };
     let mut rig = Rig::new(OnUnknown::Resend).await;

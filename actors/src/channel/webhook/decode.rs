@@ -38,7 +38,8 @@ pub enum DecodeError {
     Field(#[from] TextError),
 }
 
-/// Decodes and checks a body. `owner`: the chat token it came with, whose own names are used.
+/// Decodes and checks a body. `owner`: the chat token it came with, whose conversations are its own. The
+/// id is the message's own, whoever posts it: posted again with another token it is the same message.
 pub fn decode(
     channel: &ChannelId,
     agent: &AgentName,
@@ -54,15 +55,14 @@ pub fn decode(
     check_id("sender", &body.sender)?;
     check_conversation("conversation", &body.conversation)?;
     check_text("text", &body.text)?;
-    let name = |name: String| match owner {
-        Some(owner) => scope::inside(owner, &name),
-        None => name,
-    };
     Ok(Inbound {
         channel: channel.clone(),
-        external_id: name(body.id),
+        external_id: body.id,
         sender: Sender { id: body.sender, display: None },
-        conversation: name(body.conversation),
+        conversation: match owner {
+            Some(owner) => scope::inside(owner, &body.conversation),
+            None => body.conversation,
+        },
         thread: None,
         text: body.text,
         origin: TurnOrigin::Channel,

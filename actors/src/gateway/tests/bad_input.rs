@@ -218,6 +218,24 @@ async fn foreign_hosts_and_origins_are_refused_before_anything_else() {
     rig.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_s_name_is_ours_once_it_is_configured() {
+    let mut settings = settings();
+    settings.gateway.hosts = vec!["rookery.example.com".to_owned()];
+    let rig = Rig::with(settings).await;
+    for (headers, status) in [
+        ("host: Rookery.example.com\r\n", 200),
+        ("host: rookery.example.com:443\r\norigin: https://rookery.example.com:443\r\n", 200),
+        ("host: rookery.example.com.evil.example\r\n", 403),
+        ("host: rookery.example.com\r\norigin: https://evil.example\r\n", 403),
+    ] {
+        let request = format!("GET /livez HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
+        let answer = raw(&rig, &request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{headers}: {answer}");
+    }
+    rig.end().await;
+}
+
 /// Sends all of it, and only then reads what is answered.
 fn send_whole(rig: &Rig, head: &str, body: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(rig.address)?;

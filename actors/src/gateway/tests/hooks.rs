@@ -112,6 +112,15 @@ async fn a_paused_channel_and_a_store_that_cannot_write_accept_nothing() {
     assert!(paused.headers().contains_key("retry-after"));
     assert_eq!(paused.json::<Value>().await.unwrap()["error"]["code"], "paused");
     intake.set_paused(false);
+    // Nobody paused a service that ends.
+    intake.drain();
+    let (status, body) = rig.say("c", "1").await;
+    assert_eq!(
+        (status, &body["error"]["code"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &json!("draining"))
+    );
+    rig.end().await;
+    let rig = Rig::new().await;
     *rig.base.fault.lock() = Some(StoreError::Full("no space".to_owned()));
     let full = rig.request(Method::POST, HOOK).json(&message("c", "1")).send().await.unwrap();
     assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -189,7 +189,7 @@ impl Rig {
             desk: desk(&base, &observer),
             world: base.world.clone(),
             probes: Probes {
-                metrics: Arc::new(|| "rookery_up 1\n".to_owned()),
+                metrics: Arc::new(|| Box::pin(async { "rookery_up 1\n".to_owned() })),
                 ready: Arc::new(|| Readiness {
                     ready: false,
                     components: vec![Component {

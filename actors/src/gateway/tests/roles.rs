@@ -58,15 +58,15 @@ async fn a_chat_token_owns_what_it_created_and_nothing_else() {
     let hook = "/v1/channels/webhook/ci";
     let (status, first) = rig.post_as(&cat, hook, &message("c", "1")).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    // The same ids of another token are other messages.
-    let (_, second) = rig.post_as(&dog, hook, &message("c", "1")).await;
+    // The same name of another token is another conversation.
+    let (_, second) = rig.post_as(&dog, hook, &message("c", "2")).await;
     assert_ne!(first["turn"], second["turn"]);
     assert_ne!(
         rig.conversation_of(&first["turn"]).await,
         rig.conversation_of(&second["turn"]).await
     );
-    // Without a token, on this machine, one may post but not read.
-    let (status, third) = rig.post(hook, &message("c", "1")).await;
+    // An operator's names are the stored ones.
+    let (status, third) = rig.post_as(&ops, hook, &message("c", "3")).await;
     assert!(status == StatusCode::ACCEPTED && third["turn"] != first["turn"]);
     let path = format!("/v1/turns/{}", first["turn"].as_str().unwrap());
     let (status, turn) = rig.get_as(&cat, &path).await;
@@ -149,5 +149,38 @@ async fn the_probes_say_what_they_are_told() {
     for part in ["app.js", "socket.js", "view.js", "app.css"] {
         assert_eq!(rig.get(&format!("/page/{part}")).await.0, StatusCode::OK, "{part}");
     }
+    rig.end().await;
+}
+
+// I2: who posts a message is no part of its key.
+#[tokio::test]
+async fn an_id_is_one_message_whoever_posts_it_and_only_who_may_see_it_is_told_of_it() {
+    let rig = configured().await;
+    let (cat, dog, ops) = (token_of("cat"), token_of("dog"), token_of("ops"));
+    let hook = "/v1/channels/webhook/ci";
+    let (_, first) = rig.post_as(&cat, hook, &message("c", "1")).await;
+    let (status, again) = rig.post_as(&ops, hook, &message("c", "1")).await;
+    assert_eq!(
+        (status, &again["duplicate"], &again["turn"]),
+        (StatusCode::OK, &json!(true), &first["turn"])
+    );
+    for path in [hook.to_owned(), format!("{hook}?wait=1")] {
+        let (status, refused) = rig.post_as(&dog, &path, &message("c", "1")).await;
+        assert_eq!((status, &refused["error"]["code"]), (StatusCode::CONFLICT, &json!("id_taken")));
+        assert!(!refused.to_string().contains(first["turn"].as_str().unwrap()), "{refused}");
+    }
+    assert_eq!(rig.base.store.ledger().await.unwrap().accepted, 1);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn with_configured_tokens_a_webhook_without_a_secret_takes_nothing_without_one() {
+    let rig = configured().await;
+    let hook = "/v1/channels/webhook/ci";
+    let (status, refused) = rig.post(hook, &message("c", "1")).await;
+    assert_eq!((status, &refused["error"]["code"]), (StatusCode::UNAUTHORIZED, &json!("no_token")));
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("`secret`"), "{refused}");
+    assert_eq!(rig.base.store.ledger().await.unwrap().accepted, 0);
+    assert_eq!(rig.post_as(&token_of("cat"), hook, &message("c", "1")).await.0, 202);
     rig.end().await;
 }

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::ids::{CallId, ChannelId, ConversationId, OutboxId, TurnId};
 use rookery_messages::store::{
-    AuditRow, CallTrail, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read, StoredMessage,
+    AuditRow, Backlog, CallTrail, ConversationRow, CrashRow, DeadLetter, Found, Ledger, Read,
+    StoredMessage,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Outcome, TurnRecord, TurnState};
@@ -51,6 +52,7 @@ pub(super) fn read(conn: &Connection, read: &Read) -> Result<Found> {
         }
         Read::Grants { all, at, limit } => Found::Grants(grants::list(conn, *all, *at, *limit)?),
         Read::Ledger => Found::Ledger(ledger(conn)?),
+        Read::Backlog => Found::Backlog(backlog(conn)?),
         Read::DeadLetters => Found::DeadLetters(dead_letters(conn)?),
         Read::Crashes { limit } => Found::Crashes(crashes(conn, *limit)?),
         Read::Processes => Found::Processes(processes(conn)?),
@@ -203,6 +205,32 @@ fn ledger(conn: &Connection) -> Result<Ledger> {
     }
     ledger.accepted += gone;
     Ok(ledger)
+}
+
+/// By the indexes of what is open: the cost is that of the backlog, not of the history.
+fn backlog(conn: &Connection) -> Result<Backlog> {
+    let count = |sql: &str| -> Result<u64> {
+        Ok(conn.prepare_cached(sql)?.query_row([], |row| codec::counter(row, 0))?)
+    };
+    Ok(Backlog {
+        open: rows(
+            conn,
+            "SELECT state, count(*) FROM turns WHERE outcome IS NULL GROUP BY state ORDER BY state",
+            [],
+            |row| Ok((codec::word(row, 0)?, codec::counter(row, 1)?)),
+        )?,
+        oldest_open: conn
+            .prepare_cached(
+                "SELECT accepted_at FROM inbox \
+                 WHERE seq = (SELECT min(seq) FROM turns WHERE outcome IS NULL)",
+            )?
+            .query_row([], |row| codec::time_option(row, 0))
+            .optional()?
+            .flatten(),
+        approvals: count("SELECT count(*) FROM approvals WHERE state = 'pending'")?,
+        outbox: count("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')")?,
+        dead_letters: count("SELECT count(*) FROM outbox WHERE state = 'dead'")?,
+    })
 }
 
 fn place(ledger: &mut Ledger, outcome: Outcome) -> &mut u64 {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rookery_messages::address::{Address, Message};
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
+use rookery_messages::tool::head;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,8 @@ const LIST_LIMIT: Duration = Duration::from_secs(30);
 const MOST_PAGES: usize = 200;
 /// JSON-RPC: the method does not exist. A server without tools says so.
 const NO_SUCH_METHOD: i32 = -32_601;
+/// So much of a reason is shown in the tree, in bytes; the actor's detail has it whole.
+const SHOWN_REASON: usize = 100;
 
 /// See the module's documentation.
 pub struct McpActor;
@@ -344,7 +347,14 @@ impl Server {
         };
         let reason = self.args.redactor.clean(&cause);
         let server = self.args.link.server();
-        tracing::warn!(server, reason, retry_ms = pause.as_millis(), "MCP server is not connected");
+        tracing::warn!(
+            server,
+            reason,
+            retry_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+            "MCP server is not connected"
+        );
+        let shown = head(&reason, SHOWN_REASON);
+        ctx.set_waiting_on(Some(format!("another try, not connected: {shown}")));
         self.args.link.show_failed(reason, Instant::now() + pause);
         self.retry = ctx.after(pause, McpMsg::Connect);
     }

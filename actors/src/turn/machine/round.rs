@@ -466,6 +466,9 @@ pub(crate) fn settle(approval: &Approval) -> Result<Authority, SlotOutcome> {
         Some(Decision::NoAnswer) | None => {
             denied(CallState::Denied, text::DENIED_NO_ANSWER.to_owned())
         }
+        Some(Decision::NobodyAsked) => {
+            denied(CallState::Denied, text::DENIED_NOBODY_ASKED.to_owned())
+        }
         Some(Decision::Cancelled) => {
             denied(CallState::Interrupted, text::INTERRUPTED_NOT_STARTED.to_owned())
         }

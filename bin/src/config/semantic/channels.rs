@@ -138,5 +138,17 @@ fn check_webhooks(settings: &Settings, found: &mut Findings<'_>) {
         if webhook.reply_url.as_deref().is_some_and(|url| !is_http_url(url)) {
             found.add(&path("reply_url"), NOT_A_URL);
         }
+        if webhook.secret.is_none() && found.is_written(&["channels", "webhook", alias]) {
+            found.warn(
+                &["channels", "webhook", alias],
+                if settings.gateway.tokens.is_empty() {
+                    "has no secret: everybody on this machine may post to it, and behind a proxy on this \
+                     machine everybody the proxy lets through; give it a `secret`, or configure gateway.tokens"
+                } else {
+                    "has no secret: only callers with one of gateway.tokens may post to it, and who they say \
+                     they are is not checked; give it a `secret`"
+                },
+            );
+        }
     }
 }

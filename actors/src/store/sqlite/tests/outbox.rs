@@ -171,3 +171,20 @@ fn a_new_sender_gets_what_the_former_one_of_its_channel_left_sending() {
     assert_eq!(again.iter().map(reply_to).collect::<Vec<_>>(), ["c2", "d1"]);
     assert_eq!(again.iter().map(|row| row.possibly_repeated).collect::<Vec<_>>(), [false, true]);
 }
+
+#[test]
+fn the_backlog_counts_what_is_open_and_what_was_given_up() {
+    let mut db = three_replies();
+    let backlog = |db: &mut Db| match db.read(Read::Backlog) {
+        Found::Backlog(backlog) => backlog,
+        other => panic!("{other:?}"),
+    };
+    let before = backlog(&mut db);
+    assert_eq!((before.outbox, before.dead_letters, before.approvals), (3, 0, 0));
+    assert_eq!((before.open.as_slice(), before.oldest_open), ([].as_slice(), None));
+    let rows = db.claim_outbox(at(100));
+    let gone = SendResult::Dead { cause: "gone".to_owned() };
+    mark(&mut db, &rows[0], at(101), gone);
+    let after = backlog(&mut db);
+    assert_eq!((after.outbox, after.dead_letters), (2, 1));
+}

@@ -184,10 +184,10 @@ impl SdkSession {
 
 /// An error with its causes: the SDK's own says little.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = without_types(&error.to_string());
     let mut next = error.source();
     while let Some(cause) = next {
-        let cause_text = cause.to_string();
+        let cause_text = without_types(&cause.to_string());
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -195,6 +195,17 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         next = cause.source();
     }
     head(&text, LONGEST_WORDS).to_owned()
+}
+
+/// The SDK names the Rust type of its transport, which tells an operator nothing.
+fn without_types(text: &str) -> String {
+    const FROM: &str = "Transport [";
+    const TO: &str = "] error: ";
+    match text.split_once(FROM).and_then(|(before, rest)| Some((before, rest.split_once(TO)?.1))) {
+        Some(("Send message error ", cause)) => format!("can't send to it: {cause}"),
+        Some((before, cause)) => format!("{before}{cause}"),
+        None => text.to_owned(),
+    }
 }
 
 impl Session for SdkSession {
@@ -248,5 +259,18 @@ impl Session for SdkSession {
                 Err(error) => Err(error),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_operator_reads_has_no_rust_types_in_it() {
+        let sdk = "Send message error Transport [rmcp::transport::async_rw::AsyncRwTransport<\
+                   rmcp::service::client::RoleClient, tokio::process::ChildStdout>] error: Broken pipe";
+        assert_eq!(without_types(sdk), "can't send to it: Broken pipe");
+        assert_eq!(without_types("connection closed"), "connection closed");
     }
 }
