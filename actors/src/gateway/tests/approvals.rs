@@ -113,14 +113,21 @@ async fn a_replacement_is_cleaned_and_nonsense_is_refused_by_name() {
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
         assert!(answer["error"]["message"].as_str().unwrap().contains(names), "{answer}");
     }
-    let other = asked(&mut rig, "2").await;
-    let body = json!({ "decision": "deny", "reason": "no".repeat(40_000) });
-    let (_, denied) = rig.post_as(ADMIN, &self::path(&other), &body).await;
-    assert_eq!(denied["decision"]["reason"].as_str().map(str::len), Some(4_096));
     let body = json!({ "decision": "replace", "replacement": "a\u{1b}[31mred\u{0}\nb" });
     let (status, decided) = rig.post_as(ADMIN, &path, &body).await;
     assert_eq!((status, &decided["state"]), (StatusCode::OK, &json!("denied")));
     assert_eq!(decided["decision"], json!({ "decision": "replace", "replacement": "ared\nb" }));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_reason_is_kept_up_to_its_limit() {
+    let mut rig = Rig::new().await;
+    let approval = asked(&mut rig, "1").await;
+    let body = json!({ "decision": "deny", "reason": "no".repeat(5_000) });
+    let (status, denied) = rig.post_as(ADMIN, &path(&approval), &body).await;
+    assert_eq!(status, StatusCode::OK, "{denied}");
+    assert_eq!(denied["decision"]["reason"].as_str().map(str::len), Some(4_096));
     rig.end().await;
 }
 
