@@ -72,20 +72,18 @@ pub(super) enum Answer {
     Replace,
 }
 
-/// Reads an answer. None: it is none, whatever it may have been meant for. A terminal that can't be read
-/// means *no*.
-pub(super) fn answer(input: &Input) -> Option<Answer> {
-    let Input::Line(line) = input else { return Some(Answer::No) };
-    Some(match line.trim().to_lowercase().as_str() {
+/// Reads an answer. All that is not clearly something else is *no*; so is an input that ended or failed.
+pub(super) fn answer(input: &Input) -> Answer {
+    let Input::Line(line) = input else { return Answer::No };
+    match line.trim().to_lowercase().as_str() {
         "y" | "yes" => Answer::Yes,
-        "n" | "no" => Answer::No,
         "a" | "always" => Answer::Always,
         "agent" | "always agent" => Answer::AlwaysForAgent,
         "all" | "yes all" => Answer::AllYes,
         "none" | "no all" => Answer::AllNo,
         "r" | "replace" | "e" | "edit" => Answer::Replace,
-        _ => return None,
-    })
+        _ => Answer::No,
+    }
 }
 
 #[cfg(test)]
@@ -97,22 +95,20 @@ mod tests {
     fn only_clear_words_approve() {
         let read = |line: &str| answer(&Input::Line(line.to_owned()));
         for line in ["y", "Y", "yes", "YES", " Yes "] {
-            assert_eq!(read(line), Some(Answer::Yes), "{line:?}");
+            assert_eq!(read(line), Answer::Yes, "{line:?}");
         }
         for line in ["a", "A", "always", "ALWAYS"] {
-            assert_eq!(read(line), Some(Answer::Always), "{line:?}");
+            assert_eq!(read(line), Answer::Always, "{line:?}");
         }
         for line in ["r", "replace", "E", "edit"] {
-            assert_eq!(read(line), Some(Answer::Replace), "{line:?}");
+            assert_eq!(read(line), Answer::Replace, "{line:?}");
         }
-        assert_eq!(read("always agent"), Some(Answer::AlwaysForAgent));
-        assert_eq!((read("All"), read("none")), (Some(Answer::AllYes), Some(Answer::AllNo)));
-        for line in ["n", "NO", " no "] {
-            assert_eq!(read(line), Some(Answer::No), "{line:?}");
+        assert_eq!(read("always agent"), Answer::AlwaysForAgent);
+        assert_eq!((read("All"), read("none")), (Answer::AllYes, Answer::AllNo));
+        for line in ["", " ", "n", "no", "yep", "yes!", "ya", "ok", "1", "y y", "ｙ"] {
+            assert_eq!(read(line), Answer::No, "{line:?}");
         }
-        for line in ["", " ", "yep", "yes!", "ya", "ok", "1", "y y", "ｙ", "/stop"] {
-            assert_eq!(read(line), None, "{line:?}");
-        }
+        assert_eq!(answer(&Input::Over), Answer::No);
     }
 
     // V-H8
@@ -126,7 +122,7 @@ mod tests {
         }
         let input = read_line(&mut std::io::BufReader::new(Broken));
         assert_eq!(input, Input::Failed("gone".to_owned()));
-        assert_eq!(answer(&input), Some(Answer::No));
+        assert_eq!(answer(&input), Answer::No);
     }
 
     #[test]

@@ -203,13 +203,7 @@ impl Chat {
     pub(super) fn input(&mut self, input: &Input) -> Vec<Step> {
         self.view.entered();
         let mut steps = match self.asking {
-            Asking::Answer | Asking::Replacement if *input == Input::Over => {
-                return self.left_open();
-            }
-            Asking::Answer => match answer(input) {
-                Some(answer) => self.answered(answer),
-                None => self.unclear(),
-            },
+            Asking::Answer => self.answered(answer(input)),
             Asking::Replacement => self.replaced(input),
             Asking::Message => match input {
                 Input::Line(line) => self.message(line),
@@ -233,26 +227,6 @@ impl Chat {
         if !steps.iter().any(|step| matches!(step, Step::Leave(_))) {
             self.settle(&mut steps);
         }
-        steps
-    }
-
-    /// What is no answer decides nothing: it is asked again.
-    fn unclear(&mut self) -> Vec<Step> {
-        let mut steps = self.note("that is no answer, nothing is decided");
-        self.question(&mut steps);
-        steps
-    }
-
-    /// The input ended at a prompt: whoever sat there is gone, and has refused nothing.
-    fn left_open(&mut self) -> Vec<Step> {
-        self.input_over = true;
-        let open = self.approvals.len();
-        let open = if open == 1 { "the request".to_owned() } else { format!("{open} requests") };
-        let mut steps = self.note(&format!(
-            "{open} left open; `rookery approvals list` shows what waits, and how long"
-        ));
-        let exit = if self.mode == Mode::Interactive { Exit::Ok } else { Exit::Failed };
-        steps.push(Step::Leave(exit));
         steps
     }
 

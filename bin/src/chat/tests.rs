@@ -106,32 +106,19 @@ fn the_prompt_shows_the_arguments_whole_and_obeys_nothing_in_them() {
 
 // V-H7, T10
 #[test]
-fn answers_become_decisions_and_what_is_none_is_asked_again() {
-    for (text, decision) in [("y", "approve"), ("YES", "approve"), ("n", "deny"), ("No", "deny")] {
+fn answers_become_decisions_and_all_else_is_no() {
+    for (text, decision) in [
+        ("y", "approve"),
+        ("YES", "approve"),
+        ("", "deny"),
+        ("n", "deny"),
+        ("please do", "deny"),
+        ("/quit", "deny"),
+    ] {
         let mut chat = asked();
         assert_eq!(decisions(&chat.input(&line(text))), [(decision, None)], "{text}");
     }
-    for text in ["", "x", "please do", "/quit", "a pasted line"] {
-        let mut chat = asked();
-        let steps = chat.input(&line(text));
-        assert_eq!(decisions(&steps), [], "{text}");
-        assert!(shown(&steps).ends_with("[y]es / [n]o / [r]eplace: "), "{steps:?}");
-        assert_eq!(decisions(&chat.input(&line("y"))), [("approve", None)], "{text}");
-    }
-}
-
-// Whoever goes away has refused nothing.
-#[test]
-fn an_input_that_ends_at_the_prompt_leaves_the_request_open_and_the_chat() {
-    let mut chat = asked();
-    chat.frame(approval(ASK_TOO, "pending"));
-    let steps = chat.input(&Input::Over);
-    assert_eq!(decisions(&steps), []);
-    assert!(shown(&steps).contains("2 requests left open"), "{steps:?}");
-    assert_eq!(steps.last(), Some(&Step::Leave(Exit::Ok)));
-    let mut chat = asked();
-    chat.input(&line("r"));
-    assert_eq!(decisions(&chat.input(&Input::Over)), [], "nor at the text of a replacement");
+    assert_eq!(decisions(&asked().input(&Input::Over)), [("deny", None)]);
 }
 
 fn changed(id: &str, more: Value) -> ServerFrame {
@@ -212,6 +199,16 @@ fn a_request_decided_elsewhere_says_by_whom() {
     let seen = shown(&chat.frame(changed(ASK, decided)));
     assert!(seen.contains("shell is already decided by ann via admin: denied"), "{seen}");
     assert!(matches!(&chat.input(&line("y"))[0], Step::Send(ClientFrame::Message { .. })));
+}
+
+// V-H7
+#[test]
+fn when_the_input_ends_every_open_request_is_refused() {
+    let mut chat = asked();
+    chat.frame(approval(ASK_TOO, "pending"));
+    assert_eq!(decisions(&chat.input(&Input::Over)), [("deny", None), ("deny", None)]);
+    let later = "01890a5d-ac96-774b-bcce-b302099a805c";
+    assert_eq!(decisions(&chat.frame(approval(later, "pending"))), [("deny", None)]);
 }
 
 // V-H8

@@ -89,7 +89,7 @@ impl Walk<'_> {
             seen.operands += 1;
             return;
         }
-        let options = !seen.ended && !(entry.first && seen.operands > 0);
+        let options = !(seen.ended || entry.first && seen.operands > 0);
         if options && text.is_empty() && !argument.is_known() {
             return self.unclear(&format!(
                 "an argument of `{name}` that may be an option is only known when it runs; put \

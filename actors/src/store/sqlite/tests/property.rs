@@ -130,7 +130,7 @@ fn accept(db: &mut Db, model: &mut Model, conversation: u8, external: u8) {
         return;
     }
     // Only what was turned away is taken anew.
-    let turned_away = |turn| model.order.iter().any(|row| *row == (turn, conversation, REJECTED));
+    let turned_away = |turn| model.order.contains(&(turn, conversation, REJECTED));
     assert!(known.is_none_or(turned_away), "{known:?} has two turns");
     let id = outcome.envelope.conversation_id;
     assert_eq!(*model.conversations.entry(conversation).or_insert(id), id);
