@@ -51,7 +51,7 @@ pub async fn run(named: Option<&Path>, environment: &Environment) -> Result<Exit
         Started::Ours(running) => {
             to_stdout(&format!("listening on http://{}\n", running.address()))?;
             let talk = at_terminal.then(ChatArgs::default);
-            live(running, &loaded.settings, talk, signals).await
+            live(*running, &loaded.settings, talk, signals).await
         }
         Started::Theirs { address, version } if at_terminal => {
             to_stdout(&format!("rookery {version} runs there already: attaching to it\n"))?;
@@ -95,7 +95,7 @@ pub async fn chat(
     to_stderr(&banner(&loaded, &logs));
     match start(&loaded, &mut signals).await? {
         Started::Stopped => Ok(Exit::Ok),
-        Started::Ours(running) => live(running, &loaded.settings, Some(args), signals).await,
+        Started::Ours(running) => live(*running, &loaded.settings, Some(args), signals).await,
         Started::Theirs { address, .. } => {
             attach(&loaded.settings, address, &args, &mut signals).await
         }
@@ -112,7 +112,7 @@ fn warn_of(loaded: &Loaded) {
 /// What became of the start.
 enum Started {
     /// It runs, in this process.
-    Ours(Running),
+    Ours(Box<Running>),
     /// One runs already.
     Theirs {
         /// Where.
@@ -137,7 +137,7 @@ async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failur
             let version = env!("CARGO_PKG_VERSION");
             tracing::info!(address = %running.address(), version, config, "listening");
             notify(NotifyState::Ready);
-            return Ok(Started::Ours(running));
+            return Ok(Started::Ours(Box::new(running)));
         }
         Err(error) => error,
     };

@@ -8,11 +8,12 @@
     reason = "a test fails at the place of the fault"
 )]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rookery_tests::service::Env;
 use rookery_tests::wait::until;
 use rookery_tests::{Config, MockModel, Reply, World, program};
+use tokio::time::Instant;
 
 /// A service whose `main` falls back to `spare`, which is another mock.
 async fn with_spare(lines: &[&str]) -> (World, MockModel) {

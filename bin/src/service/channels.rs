@@ -133,7 +133,8 @@ pub(super) fn receiver(
     owner: Option<&AgentName>,
     ear: Ear<'_>,
 ) -> Option<ReceiverArgs> {
-    let (bot, agent) = (telegram(settings, id)?, owner?.clone());
+    telegram(settings, id)?;
+    let agent = owner?.clone();
     let workspace = super::plan::workspace(agent.as_str(), settings.agents.get(agent.as_str())?);
     let status: Arc<ReceiverStatus> = Arc::default();
     ear.statuses.insert(id.clone(), Arc::clone(&status));

@@ -2,12 +2,13 @@
 //! actor of it lives.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rookery_messages::store::{Store, StoreError, Write, Written};
 use rookery_supervisors::health::Check;
+use tokio::time::Instant;
 
 /// How long a failed write counts. Nobody may write while we are not ready, so that only trying tells
 /// whether the disk has room again.
