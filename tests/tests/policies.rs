@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test fails at the place of the fault"
+    clippy::disallowed_methods,
+    reason = "a test fails at the place of the fault, and its tasks are no actors"
 )]
 
 use rookery_tests::api::{fresh_id, message};
