@@ -27,6 +27,11 @@ impl Canary {
         Self { name: name.to_owned(), value: format!("{begin}\"\\ /+%&{end}") }
     }
 
+    /// In the form that a platform gives its tokens.
+    pub fn numbered(name: &str) -> Self {
+        Self { name: name.to_owned(), value: format!("7261839405:{}", letters(name)) }
+    }
+
     /// What is searched for: either end of it as it is, which no escape changes, or all of it in base64,
     /// wherever in a longer text it began.
     fn forms(&self) -> Vec<String> {

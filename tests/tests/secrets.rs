@@ -58,7 +58,7 @@ async fn repeat(
     let headers = format!("{headers:?}");
     let body = String::from_utf8_lossy(&body).into_owned();
     site.seen.lock().push((uri.path().to_owned(), headers.clone(), body.clone()));
-    let echo = format!("you sent {headers} and {body}");
+    let echo = format!("you sent {headers} and {body} to {uri}");
     match uri.path() {
         "/hook" => (StatusCode::OK, json!({"action": "continue"}).to_string()),
         "/page" => (StatusCode::OK, echo),
@@ -105,6 +105,8 @@ impl Set {
             names.into_iter().map(|name| (name, Canary::new(name))).collect();
         let webhook = "channels.webhook.<alias>.secret";
         set.insert(webhook, Canary::awkward(webhook));
+        let bot = "channels.telegram.<alias>.bot_token";
+        set.insert(bot, Canary::numbered(bot));
         Self(set)
     }
 
@@ -168,7 +170,11 @@ kind = "demo"
 [agents.second]
 provider = "refusing"
 workspace = "{{dir}}/second"
-channels = ["webhook.signed"]
+channels = ["webhook.signed", "telegram.refused"]
+[channels.telegram.refused]
+bot_token = {bot}
+api_base_url = "{site}"
+allowed_users = ["1"]
 [channels.webhook.signed]
 secret = {secret}
 reply_url = "{site}/reply"
@@ -186,6 +192,7 @@ oauth = {{ grant = "client_credentials", client_id = "rookery", client_secret = 
 allow_private = ["127.0.0.1"]
 {fake}{bundle}"#,
         ops = text("gateway.tokens[].token"),
+        bot = text("channels.telegram.<alias>.bot_token"),
         eyes = text("second token"),
         refused = text("refusing api_key"),
         secret = text("channels.webhook.<alias>.secret"),
