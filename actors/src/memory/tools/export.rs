@@ -1,14 +1,12 @@
 //! `memory_export`: all that is remembered, the newest first.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rookery_messages::BoxFuture;
 use rookery_messages::memory::{ListQuery, MAX_ANSWER, Memory};
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{ToolContext, ToolResult, ToolSpec};
 use serde_json::json;
 
-use super::{Arguments, failed, limit, readable, shown, wants_external};
+use super::{Arguments, MemoryTool, failed, limit, readable, shown, wants_external};
 
 /// The tool.
 pub(super) struct MemoryExport {
@@ -31,6 +29,14 @@ impl MemoryExport {
         );
         Self { spec, memory }
     }
+}
+
+impl MemoryTool for MemoryExport {
+    const WRITES: bool = false;
+
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
 
     async fn run(&self, arguments: &Arguments, cx: &ToolContext) -> Result<ToolResult, ToolResult> {
         let query = ListQuery {
@@ -42,27 +48,5 @@ impl MemoryExport {
         };
         let found = self.memory.list(query).await.map_err(|error| failed(&error))?;
         Ok(shown(found.iter().map(|entry| json!(entry)), wants_external(arguments)))
-    }
-}
-
-impl Tool for MemoryExport {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
-    }
-
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
-        super::reading(arguments)
-    }
-
-    fn timeout(&self, _: &Arguments) -> Duration {
-        super::TIMEOUT
-    }
-
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(arguments, cx).await.unwrap_or_else(|failed| failed) })
     }
 }

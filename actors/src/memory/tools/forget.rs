@@ -1,14 +1,12 @@
 //! `memory_forget`: forgets what is remembered under a key, for good.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rookery_messages::BoxFuture;
 use rookery_messages::memory::{Forget, Forgotten, Memory, MemoryFilter};
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{ToolContext, ToolResult, ToolSpec};
 use serde_json::json;
 
-use super::{Arguments, failed, required, scope};
+use super::{Arguments, MemoryTool, failed, required, scope};
 
 /// The tool.
 pub(super) struct MemoryForget {
@@ -29,6 +27,14 @@ impl MemoryForget {
         );
         Self { spec, memory }
     }
+}
+
+impl MemoryTool for MemoryForget {
+    const WRITES: bool = true;
+
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
 
     async fn run(&self, arguments: &Arguments, cx: &ToolContext) -> Result<ToolResult, ToolResult> {
         let key = required(arguments, "key")?.trim().to_owned();
@@ -44,27 +50,5 @@ impl MemoryForget {
             0 => format!("nothing is remembered as `{key}`"),
             _ => format!("forgotten: `{key}`"),
         }))
-    }
-}
-
-impl Tool for MemoryForget {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
-    }
-
-    fn effects(&self, _: &Arguments) -> CallEffects {
-        super::writing()
-    }
-
-    fn timeout(&self, _: &Arguments) -> Duration {
-        super::TIMEOUT
-    }
-
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(arguments, cx).await.unwrap_or_else(|failed| failed) })
     }
 }

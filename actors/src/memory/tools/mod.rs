@@ -14,6 +14,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_messages::BoxFuture;
 use rookery_messages::memory::{Category, Memory, MemoryError, MemoryFilter, MemoryScope, Source};
 use rookery_messages::time::World;
 use rookery_messages::tool::{CallEffects, Effects, Tool, ToolContext, ToolResult, ToolSpec, text};
@@ -34,14 +35,58 @@ pub fn all(
     world: &World,
 ) -> [Arc<dyn Tool>; 4] {
     [
-        Arc::new(export::MemoryExport::new(Arc::clone(memory))),
-        Arc::new(forget::MemoryForget::new(Arc::clone(memory))),
-        Arc::new(recall::MemoryRecall::new(Arc::clone(memory))),
-        Arc::new(store::MemoryStore::new(Arc::clone(memory), Arc::clone(redactor), world.clone())),
+        Arc::new(OnMemory(export::MemoryExport::new(Arc::clone(memory)))),
+        Arc::new(OnMemory(forget::MemoryForget::new(Arc::clone(memory)))),
+        Arc::new(OnMemory(recall::MemoryRecall::new(Arc::clone(memory)))),
+        Arc::new(OnMemory(store::MemoryStore::new(
+            Arc::clone(memory),
+            Arc::clone(redactor),
+            world.clone(),
+        ))),
     ]
 }
 
 type Arguments = Map<String, Value>;
+
+/// What one of the tools is; [`OnMemory`] makes it a tool.
+trait MemoryTool: Send + Sync + 'static {
+    /// It changes what is remembered; otherwise it only reads.
+    const WRITES: bool;
+
+    fn spec(&self) -> &Arc<ToolSpec>;
+
+    /// Both sides are results for the model.
+    fn run(
+        &self,
+        arguments: &Arguments,
+        cx: &ToolContext,
+    ) -> impl Future<Output = Result<ToolResult, ToolResult>> + Send;
+}
+
+/// The frame of all of them.
+struct OnMemory<T>(T);
+
+impl<T: MemoryTool> Tool for OnMemory<T> {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::clone(self.0.spec())
+    }
+
+    fn effects(&self, arguments: &Arguments) -> CallEffects {
+        if T::WRITES { writing() } else { reading(arguments) }
+    }
+
+    fn timeout(&self, _: &Arguments) -> Duration {
+        TIMEOUT
+    }
+
+    fn execute<'a>(
+        &'a self,
+        arguments: &'a Arguments,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move { self.0.run(arguments, cx).await.unwrap_or_else(|failed| failed) })
+    }
+}
 
 fn spec(name: &str, description: &str, properties: Value, required: &[&str]) -> Arc<ToolSpec> {
     Arc::new(ToolSpec {

@@ -1,14 +1,12 @@
 //! `memory_recall`: what is remembered about something.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rookery_messages::BoxFuture;
 use rookery_messages::memory::{Memory, RecallQuery, Recalled};
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{ToolContext, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
-use super::{Arguments, failed, limit, readable, required, shown, wants_external};
+use super::{Arguments, MemoryTool, failed, limit, readable, required, shown, wants_external};
 
 /// Entries shown if the call doesn't say, and at most.
 const USUAL: u32 = 5;
@@ -36,6 +34,14 @@ impl MemoryRecall {
         );
         Self { spec, memory }
     }
+}
+
+impl MemoryTool for MemoryRecall {
+    const WRITES: bool = false;
+
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
 
     async fn run(&self, arguments: &Arguments, cx: &ToolContext) -> Result<ToolResult, ToolResult> {
         let query = RecallQuery {
@@ -61,26 +67,4 @@ fn line(Recalled { entry, score }: &Recalled) -> Value {
         line["score"] = json!((score * 100.0).round() / 100.0);
     }
     line
-}
-
-impl Tool for MemoryRecall {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
-    }
-
-    fn effects(&self, arguments: &Arguments) -> CallEffects {
-        super::reading(arguments)
-    }
-
-    fn timeout(&self, _: &Arguments) -> Duration {
-        super::TIMEOUT
-    }
-
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(arguments, cx).await.unwrap_or_else(|failed| failed) })
-    }
 }

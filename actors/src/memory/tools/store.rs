@@ -1,16 +1,14 @@
 //! `memory_store`: remembers something.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rookery_messages::BoxFuture;
 use rookery_messages::ids::MemoryId;
 use rookery_messages::memory::{Memory, NewMemory, Source, StoredAs};
 use rookery_messages::time::World;
-use rookery_messages::tool::{CallEffects, Tool, ToolContext, ToolResult, ToolSpec};
+use rookery_messages::tool::{ToolContext, ToolResult, ToolSpec};
 use serde_json::json;
 
-use super::{Arguments, category, failed, required, scope};
+use super::{Arguments, MemoryTool, category, failed, required, scope};
 use crate::policy::redact::Redactor;
 
 /// The tool.
@@ -36,6 +34,14 @@ impl MemoryStore {
             &["key", "content"],
         );
         Self { spec, memory, redactor, world }
+    }
+}
+
+impl MemoryTool for MemoryStore {
+    const WRITES: bool = true;
+
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
     }
 
     async fn run(&self, arguments: &Arguments, cx: &ToolContext) -> Result<ToolResult, ToolResult> {
@@ -66,27 +72,5 @@ impl MemoryStore {
             ),
             Source::Model | Source::User => done,
         }))
-    }
-}
-
-impl Tool for MemoryStore {
-    fn spec(&self) -> Arc<ToolSpec> {
-        Arc::clone(&self.spec)
-    }
-
-    fn effects(&self, _: &Arguments) -> CallEffects {
-        super::writing()
-    }
-
-    fn timeout(&self, _: &Arguments) -> Duration {
-        super::TIMEOUT
-    }
-
-    fn execute<'a>(
-        &'a self,
-        arguments: &'a Arguments,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, ToolResult> {
-        Box::pin(async move { self.run(arguments, cx).await.unwrap_or_else(|failed| failed) })
     }
 }
