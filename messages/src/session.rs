@@ -6,6 +6,7 @@ use crate::address::Message;
 use crate::envelope::Inbound;
 use crate::ids::{ApprovalId, ConversationId, TurnId};
 use crate::store::{ClaimOutcome, StoreError};
+use crate::turn::TurnClaim;
 
 /// How an accepted message meets a turn that runs. Its row waits in the inbox whatever becomes of this.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -13,6 +14,8 @@ pub enum Arrival {
     /// It waits for its turn.
     #[default]
     Waits,
+    /// Nothing else of its conversation was open: its turn is claimed already.
+    Claimed(Box<TurnClaim>),
     /// The running turn gives way to this one.
     Interrupts(TurnId),
     /// The running turn may take it in.
@@ -24,6 +27,13 @@ pub enum Arrival {
         /// So long in all.
         most: Duration,
     },
+}
+
+impl Arrival {
+    /// The claim it carries, for whoever can't pass it on.
+    pub fn into_claim(self) -> Option<Box<TurnClaim>> {
+        if let Self::Claimed(claim) = self { Some(claim) } else { None }
+    }
 }
 
 /// A waiting row whose words a running turn may take in at its next step.
@@ -84,6 +94,11 @@ impl RouterMsg {
     pub fn hint(conversation: ConversationId) -> Self {
         Self::Hint { conversation, arrival: Arrival::Waits }
     }
+
+    /// The claim it carries, for whoever can't pass it on.
+    pub fn into_claim(self) -> Option<Box<TurnClaim>> {
+        if let Self::Hint { arrival, .. } = self { arrival.into_claim() } else { None }
+    }
 }
 
 impl Message for RouterMsg {
@@ -128,6 +143,13 @@ pub enum SessionMsg {
         /// The timer's number; an older one is void.
         timer: u64,
     },
+}
+
+impl SessionMsg {
+    /// The claim it carries, for whoever can't pass it on.
+    pub fn into_claim(self) -> Option<Box<TurnClaim>> {
+        if let Self::Hint(arrival) = self { arrival.into_claim() } else { None }
+    }
 }
 
 impl Message for SessionMsg {

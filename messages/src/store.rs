@@ -25,7 +25,7 @@ pub use rows::{
     Spent, StoredMessage,
 };
 pub use write::{
-    Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, CommandAct, CommitAck,
+    Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, ClaimTerms, CommandAct, CommitAck,
     DecideApproval, DecideOutcome, NewCommand, NewGrant, Prune, SendResult, TurnCommit, Write,
     Written,
 };

@@ -16,9 +16,9 @@ use rookery_messages::exit::ActorError;
 use rookery_messages::ids::{AgentName, ChannelId, ConversationId, EnvelopeId, TurnId};
 use rookery_messages::observe::Observation;
 use rookery_messages::session::{Arrival, RouterMsg, Steering};
-use rookery_messages::store::{Accept, AcceptOutcome, StoreError};
+use rookery_messages::store::{Accept, AcceptOutcome, ClaimTerms, StoreError};
 use rookery_messages::time::World;
-use rookery_messages::turn::{Outcome, TurnError};
+use rookery_messages::turn::{Outcome, TurnClaim, TurnError};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -45,6 +45,8 @@ pub struct IntakeArgs {
     pub queue_limit: u32,
     /// With `coalesce`: how long a message waits for others.
     pub debounce: Duration,
+    /// A message that finds its conversation quiet is claimed as it is accepted, on these terms.
+    pub claim: Option<ClaimTerms>,
     /// The store.
     pub store: StoreClient,
     /// The event streams.
@@ -149,23 +151,42 @@ async fn accept(
         conversation_id: ConversationId(world.ids.next()),
         queue_limit: args.queue_limit,
         child: None,
+        claim: args.claim.clone().filter(|_| policy != QueuePolicy::Coalesce),
         at: world.now(),
     };
-    let outcome = match args.store.accept(request).await {
+    let mut outcome = match args.store.accept(request).await {
         Ok(outcome) => outcome,
         Err(error) => {
             args.observer.observe(Observation::StoreFailed { code: error.code() });
             return Err(error);
         }
     };
-    if !outcome.duplicate {
-        announce(args, policy, &outcome);
+    let claim = outcome.claim.take();
+    if !outcome.duplicate
+        && let Some(claim) = announce(args, policy, &outcome, claim)
+    {
+        return_claim(&args.store, &claim).await;
     }
     Ok(outcome)
 }
 
-/// The record is durable: clients, router and sender may know.
-fn announce(args: &IntakeArgs, policy: QueuePolicy, outcome: &AcceptOutcome) {
+/// Nobody took the claim over: its row waits, and the router's sweep finds it.
+pub(crate) async fn return_claim(store: &StoreClient, claim: &TurnClaim) {
+    let record = &claim.record;
+    if let Err(error) = store.return_claim(record.id, record.conversation_id, claim.fence).await {
+        // It is claimed again all the same, as an attempt that crashed.
+        tracing::warn!(turn = %record.id, %error, "a turn that did not begin could not be given back");
+    }
+}
+
+/// The record is durable: clients, router and sender may know. Gives the claim back that the router has
+/// no room for.
+fn announce(
+    args: &IntakeArgs,
+    policy: QueuePolicy,
+    outcome: &AcceptOutcome,
+    claim: Option<Box<TurnClaim>>,
+) -> Option<Box<TurnClaim>> {
     let envelope = &outcome.envelope;
     let tell = |kind| args.hub.publish(envelope.conversation_id, envelope.turn, kind);
     let id = super::scope::bare(&envelope.inbound.external_id).to_owned();
@@ -176,23 +197,26 @@ fn announce(args: &IntakeArgs, policy: QueuePolicy, outcome: &AcceptOutcome) {
             // A full mailbox is fine: the sender looks by itself now and then.
             let _ = sender.try_send(SenderMsg::Due);
         }
-        return;
+        return None;
     }
+    let arrival = match (claim, policy) {
+        (Some(claim), _) => Arrival::Claimed(claim),
+        (None, QueuePolicy::Queue) => Arrival::Waits,
+        (None, QueuePolicy::Interrupt) => Arrival::Interrupts(envelope.turn),
+        (None, QueuePolicy::Steer) => Arrival::Steers(Box::new(Steering {
+            turn: envelope.turn,
+            inbound: envelope.inbound.clone(),
+        })),
+        (None, QueuePolicy::Coalesce) => {
+            Arrival::Gathers { quiet: args.debounce, most: args.debounce * MOST_DEBOUNCES }
+        }
+    };
     // A full mailbox is fine: the router sweeps.
-    let _ = args.router.try_send(RouterMsg::Hint {
-        conversation: envelope.conversation_id,
-        arrival: match policy {
-            QueuePolicy::Queue => Arrival::Waits,
-            QueuePolicy::Interrupt => Arrival::Interrupts(envelope.turn),
-            QueuePolicy::Steer => Arrival::Steers(Box::new(Steering {
-                turn: envelope.turn,
-                inbound: envelope.inbound.clone(),
-            })),
-            QueuePolicy::Coalesce => {
-                Arrival::Gathers { quiet: args.debounce, most: args.debounce * MOST_DEBOUNCES }
-            }
-        },
-    });
+    let hint = RouterMsg::Hint { conversation: envelope.conversation_id, arrival };
+    match args.router.try_send(hint) {
+        Ok(()) => None,
+        Err(refused) => refused.into_message().into_claim(),
+    }
 }
 
 fn rejection() -> TurnEventKind {

@@ -14,7 +14,7 @@ use rookery_messages::ids::{AgentName, ApprovalId, CallId, ChannelId, MessageId,
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::Durability;
 use rookery_messages::store::{
-    Claim, ClaimOutcome, NewOutbox, OutboxPayload, StoreError, StoreMsg, StoreReader,
+    Claim, ClaimOutcome, ClaimTerms, NewOutbox, OutboxPayload, StoreError, StoreMsg, StoreReader,
     StoredMessage, TurnCommit,
 };
 use rookery_messages::time::World;
@@ -170,9 +170,7 @@ impl Base {
         let claim = Claim {
             conversation_id,
             at: self.world.now(),
-            max_attempts: 3,
-            history_chars: 10_000,
-            together: Arc::default(),
+            terms: ClaimTerms { max_attempts: 3, history_chars: 10_000, together: Arc::default() },
         };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => *claim,

@@ -13,7 +13,7 @@ use rookery_messages::address::{Address, Message};
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, AgentName, ChannelId, TurnId};
 use rookery_messages::settings::ToolMode;
-use rookery_messages::store::Store;
+use rookery_messages::store::{ClaimTerms, Store};
 use tokio::sync::oneshot;
 
 use super::agent::{Agent, Parts};
@@ -231,6 +231,11 @@ impl Children {
         };
         // The router is its own address's owner: turns hint it, and it starts them.
         let cell = rookery_messages::address::AddressCell::new();
+        let terms = ClaimTerms {
+            max_attempts: 3,
+            history_chars: usize::try_from(history).unwrap_or(usize::MAX),
+            together: Arc::default(),
+        };
         let deps = Arc::new(TurnDeps {
             store: store.clone(),
             hub: Arc::clone(&hub),
@@ -240,10 +245,8 @@ impl Children {
             router: Address::new(Arc::clone(&cell)),
             nested: Nested::default(),
             channels: HashMap::from([(channel.clone(), facts)]),
-            together: Arc::default(),
+            terms: terms.clone(),
             approval_timeout: builder.approval_timeout,
-            history_chars: usize::try_from(history).unwrap_or(usize::MAX),
-            max_attempts: 3,
             session_idle: IDLE,
             max_sessions: 10_000,
             receipts: Arc::default(),
@@ -266,6 +269,7 @@ impl Children {
             queue: builder.policy,
             queue_limit: builder.queue_limit,
             debounce: Duration::from_secs(1),
+            claim: Some(terms),
             store: store.clone(),
             hub: Arc::clone(&hub),
             router: router.clone(),

@@ -22,6 +22,7 @@ use rookery_messages::turn::{Outcome, TurnClaim, TurnError, TurnFinish, TurnMsg,
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::channel::intake::return_claim;
 use crate::observe::TurnVoice;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
 use crate::store::commit_patiently;
@@ -60,6 +61,8 @@ pub struct Session {
     deps: Arc<TurnDeps>,
     running: Option<Running>,
     claiming: bool,
+    /// A turn that was claimed as it was accepted; it begins as soon as nothing is in its way.
+    ready: Option<Box<TurnClaim>>,
     /// A hint came while a claim or a turn was under way.
     hinted: bool,
     /// The next row can't run now: hints change nothing about that, the next look does.
@@ -118,6 +121,7 @@ impl Supervised for SessionActor {
             deps,
             running: None,
             claiming: false,
+            ready: None,
             hinted: false,
             waits: false,
             cancelled: None,
@@ -134,7 +138,7 @@ impl Supervised for SessionActor {
         message: SessionMsg,
     ) -> Result<(), ActorError> {
         match message {
-            SessionMsg::Hint(arrival) => state.arrived(ctx, arrival),
+            SessionMsg::Hint(arrival) => state.arrived(ctx, arrival).await?,
             SessionMsg::Gathered { timer } => {
                 if state.gathering.as_ref().is_some_and(|gathering| gathering.number == timer) {
                     state.gathering = None;
@@ -143,7 +147,7 @@ impl Supervised for SessionActor {
             }
             SessionMsg::Retry => {
                 state.waits = false;
-                state.claim(ctx);
+                state.next(ctx).await?;
             }
             SessionMsg::Claimed(Ok(outcome)) => state.claimed(ctx, outcome).await?,
             SessionMsg::Claimed(Err(error)) => {
@@ -164,7 +168,10 @@ impl Supervised for SessionActor {
                 Some(running) if running.turn == turn => {
                     ctx.stop_child(running.id, StopReason::User);
                 }
-                _ => state.cancelled = Some(turn).filter(|_| state.claiming),
+                _ => {
+                    let comes = state.claiming || state.ready.is_some();
+                    state.cancelled = Some(turn).filter(|_| comes);
+                }
             },
             // A pause is an operator's: it lasts, so its session does not go to rest.
             SessionMsg::IdleTimeout { .. } if ctx.is_paused() => {}
@@ -198,10 +205,10 @@ impl Supervised for SessionActor {
                 && ended.is_some_and(|running| running.nothing_waits.load(Ordering::Acquire));
             if ctx.stopping().is_some() {
                 ctx.end();
-            } else if nothing_waits {
+            } else if nothing_waits && state.ready.is_none() {
                 state.wait_idle(ctx);
             } else {
-                state.claim(ctx);
+                state.next(ctx).await?;
             }
         }
         Ok(())
@@ -212,6 +219,7 @@ impl Supervised for SessionActor {
         state: &mut Session,
         reason: &StopReason,
     ) -> Result<(), ActorError> {
+        state.return_ready(ctx);
         match &state.running {
             Some(running) => ctx.stop_child(running.id, reason.clone()),
             None => ctx.end(),
@@ -220,8 +228,7 @@ impl Supervised for SessionActor {
     }
 
     async fn resumed(ctx: &mut Ctx<Self>, state: &mut Session) -> Result<(), ActorError> {
-        state.claim(ctx);
-        Ok(())
+        state.next(ctx).await
     }
 
     fn observe(state: &Session) -> Value {
@@ -239,14 +246,26 @@ impl Session {
     fn is_idle(&self) -> bool {
         self.running.is_none()
             && !self.claiming
+            && self.ready.is_none()
             && !self.hinted
             && !self.waits
             && self.gathering.is_none()
     }
 
     /// A row came, or may have come.
-    fn arrived(&mut self, ctx: &mut Ctx<SessionActor>, arrival: Arrival) {
+    async fn arrived(
+        &mut self,
+        ctx: &mut Ctx<SessionActor>,
+        arrival: Arrival,
+    ) -> Result<(), ActorError> {
         match arrival {
+            Arrival::Claimed(claim) => {
+                self.ready = Some(claim);
+                if ctx.is_paused() {
+                    self.return_ready(ctx);
+                }
+                return self.next(ctx).await;
+            }
             // The sweep does not cut short what waits for others.
             Arrival::Waits if self.gathering.is_some() => {}
             Arrival::Waits => self.claim(ctx),
@@ -266,6 +285,32 @@ impl Session {
                 self.claim(ctx);
             }
             Arrival::Gathers { quiet, most } => self.gather(ctx, quiet, most),
+        }
+        Ok(())
+    }
+
+    /// What was claimed already, or else what the store has.
+    async fn next(&mut self, ctx: &mut Ctx<SessionActor>) -> Result<(), ActorError> {
+        let free = self.running.is_none() && !self.claiming && !self.waits;
+        if free
+            && ctx.stopping().is_none()
+            && !ctx.is_paused()
+            && let Some(claim) = self.ready.take()
+        {
+            return self.start_turn(ctx, claim).await;
+        }
+        self.claim(ctx);
+        Ok(())
+    }
+
+    /// What was claimed already does not begin here and now: it waits in the store.
+    fn return_ready(&mut self, ctx: &mut Ctx<SessionActor>) {
+        if let Some(claim) = self.ready.take() {
+            let store = self.deps.store.clone();
+            ctx.task(async move {
+                return_claim(&store, &claim).await;
+                None
+            });
         }
     }
 
@@ -310,9 +355,7 @@ impl Session {
         let claim = Claim {
             conversation_id: self.conversation,
             at: ctx.world().now(),
-            max_attempts: self.deps.max_attempts,
-            history_chars: self.deps.history_chars,
-            together: Arc::clone(&self.deps.together),
+            terms: self.deps.terms.clone(),
         };
         ctx.task(async move { Some(SessionMsg::Claimed(store.claim(claim).await)) });
     }
@@ -324,7 +367,15 @@ impl Session {
     ) -> Result<(), ActorError> {
         self.claiming = false;
         let early = std::mem::take(&mut self.steering);
+        let ready = self.ready.take();
         match outcome {
+            // The row was accepted, and claimed, after the store had looked. Otherwise this claim of it is
+            // the older one: the store refuses what it would write.
+            ClaimOutcome::Nothing if ready.is_some() => {
+                self.ready = ready;
+                self.next(ctx).await?;
+                early.into_iter().for_each(|steering| self.steer(Box::new(steering)));
+            }
             ClaimOutcome::Nothing if self.hinted => self.claim(ctx),
             ClaimOutcome::Nothing => self.wait_idle(ctx),
             ClaimOutcome::Exhausted(record) => {

@@ -14,9 +14,11 @@ use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId};
 use rookery_messages::session::{Arrival, RouterMsg, SessionMsg};
 use rookery_messages::store::Prune;
+use rookery_messages::turn::TurnClaim;
 use serde_json::{Value, json};
 
 use super::actor::{SessionActor, SessionArgs};
+use crate::channel::intake::return_claim;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
 use crate::turn::TurnDeps;
 
@@ -236,15 +238,17 @@ impl Router {
         if let Some(mapped) = self.sessions.get_mut(&conversation) {
             mapped.leaving = false;
             // A full mailbox holds a hint already; a closed one is followed by its exit.
-            let _ = mapped.address.try_send(SessionMsg::Hint(arrival));
+            if let Err(refused) = mapped.address.try_send(SessionMsg::Hint(arrival)) {
+                self.return_claim(ctx, refused.into_message().into_claim());
+            }
             return;
         }
         if ctx.stopping().is_some() || ctx.is_paused() {
-            return;
+            return self.return_claim(ctx, arrival.into_claim());
         }
         if self.sessions.len() >= self.deps.max_sessions {
             self.turned_away += 1;
-            return;
+            return self.return_claim(ctx, arrival.into_claim());
         }
         let deps = Arc::clone(&self.deps);
         let args = SessionArgs { conversation, router: ctx.address(), arrival, deps };
@@ -260,6 +264,16 @@ impl Router {
                 tracing::error!(%conversation, %error, "a session did not start; the sweep tries again");
             }
         }
+    }
+
+    /// A turn that was claimed as it was accepted finds no session: it waits for the sweep.
+    fn return_claim(&self, ctx: &mut Ctx<RouterActor>, claim: Option<Box<TurnClaim>>) {
+        let Some(claim) = claim else { return };
+        let store = self.deps.store.clone();
+        ctx.task(async move {
+            return_claim(&store, &claim).await;
+            None
+        });
     }
 
     fn idle_checked(

@@ -25,7 +25,7 @@ use rookery_messages::settings::{
     Durability, RetentionSettings, RiskProfile, RuntimeProfile, SpendLimit, ToolMode,
 };
 use rookery_messages::store::{
-    Accept, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
+    Accept, ClaimTerms, DecideApproval, DecideOutcome, Store, StoreError, Write, Written,
 };
 use rookery_messages::time::World;
 use rookery_messages::tool::{
@@ -240,10 +240,8 @@ impl Rig {
             router: Address::new(AddressCell::new()),
             nested: Nested::default(),
             channels,
-            together,
+            terms: ClaimTerms { max_attempts: 3, history_chars: 100_000, together },
             approval_timeout,
-            history_chars: 100_000,
-            max_attempts: 3,
             session_idle: Duration::from_millis(50),
             max_sessions: 100,
             receipts: Arc::default(),
@@ -334,6 +332,7 @@ impl Rig {
             conversation_id: self.conversation,
             queue_limit: 20,
             child: None,
+            claim: None,
             at: self.spawner.world().now(),
         }
     }

@@ -140,6 +140,7 @@ fn has_key(write: &Write) -> bool {
         | Write::Command(_)
         | Write::Prune(_)
         | Write::Commit(_)
+        | Write::ReturnClaim { .. }
         | Write::ReleaseTurn { .. }
         | Write::CancelTurn { .. }
         | Write::DecideApproval(_)
@@ -177,7 +178,8 @@ macro_rules! answer {
 impl StoreClient {
     /// Takes a message in, once.
     pub async fn accept(&self, accept: Accept) -> Result<AcceptOutcome, StoreError> {
-        answer!(self.write(Write::Accept(accept)).await?, Written::Accepted).map(|found| *found)
+        answer!(self.write(Write::Accept(Box::new(accept))).await?, Written::Accepted)
+            .map(|found| *found)
     }
 
     /// Changes who is paired.
@@ -213,6 +215,16 @@ impl StoreClient {
     /// Writes a turn's step.
     pub async fn commit(&self, commit: TurnCommit) -> Result<CommitAck, StoreError> {
         answer!(self.write(Write::Commit(Box::new(commit))).await?, Written::Committed)
+    }
+
+    /// A turn that was claimed when it was accepted did not begin: it waits again.
+    pub async fn return_claim(
+        &self,
+        turn: TurnId,
+        conversation_id: ConversationId,
+        fence: Fence,
+    ) -> Result<(), StoreError> {
+        self.done(Write::ReturnClaim { turn, conversation_id, fence }).await
     }
 
     /// The turn's actor leaves in good order, to be taken up by a later life.

@@ -126,13 +126,21 @@ fn is_claim(write: &Write) -> bool {
 
 /// What was claimed for somebody who stopped waiting. Outbox rows: nobody would send them, and what
 /// follows in their conversation would wait for ever. A turn: it did not even begin, so it has no crash to
-/// answer for.
+/// answer for. An accepted message stays, and waits.
 fn give_back(write: &Write, untaken: Written) -> Vec<Write> {
     let (at, rows) = match (write, untaken) {
         (Write::ClaimOutbox { at, .. }, Written::Outbox(rows)) => (at, rows),
         (Write::Claim(_), Written::Claimed(ClaimOutcome::Turn(claim))) => {
             let TurnRecord { id: turn, conversation_id, .. } = claim.record;
             return vec![Write::ReleaseTurn { turn, conversation_id, fence: claim.fence }];
+        }
+        (Write::Accept(_), Written::Accepted(outcome)) => {
+            let back = outcome.claim.map(|claim| Write::ReturnClaim {
+                turn: claim.record.id,
+                conversation_id: claim.record.conversation_id,
+                fence: claim.fence,
+            });
+            return back.into_iter().collect();
         }
         _ => return Vec::new(),
     };

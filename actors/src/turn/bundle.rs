@@ -10,7 +10,7 @@ use rookery_messages::channel::SenderMsg;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{ReceiptSettings, RetentionSettings, RuntimeProfile, SpendLimit};
-use rookery_messages::store::StoreError;
+use rookery_messages::store::{ClaimTerms, StoreError};
 use rookery_messages::tool::{ProcessLedger, ProcessRecord};
 
 use super::budget::Prices;
@@ -136,14 +136,11 @@ pub struct TurnDeps {
     pub nested: Nested,
     /// Channels by id.
     pub channels: HashMap<ChannelId, ChannelFacts>,
-    /// Those of them whose waiting messages go together.
-    pub together: Arc<[ChannelId]>,
     /// A request becomes *no answer* after this.
     pub approval_timeout: Duration,
-    /// About how many characters of history a turn is given at most.
-    pub history_chars: usize,
-    /// A turn is failed after so many attempts.
-    pub max_attempts: u32,
+    /// On which terms a turn is claimed: its attempts, its history, channels whose waiting messages go
+    /// together.
+    pub terms: ClaimTerms,
     /// A conversation's actor ends after this idle time.
     pub session_idle: Duration,
     /// Most conversations with an actor at once.

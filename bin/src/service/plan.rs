@@ -37,7 +37,7 @@ use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{AgentSettings, RiskProfile, RuntimeProfile, Secret, Settings};
-use rookery_messages::store::Store;
+use rookery_messages::store::{ClaimTerms, Store};
 use rookery_messages::time::World;
 use rookery_supervisors::admin;
 use rookery_supervisors::health::{Health, Needs};
@@ -150,14 +150,16 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
             .iter()
             .map(|id| (id.clone(), channels::facts(&settings, id, &cells)))
             .collect(),
-        together: channel_ids
-            .iter()
-            .filter(|id| channels::rules(&settings, id).queue == QueuePolicy::Coalesce)
-            .cloned()
-            .collect(),
+        terms: ClaimTerms {
+            max_attempts: settings.sessions.max_attempts,
+            history_chars: history_chars(&settings),
+            together: channel_ids
+                .iter()
+                .filter(|id| channels::rules(&settings, id).queue == QueuePolicy::Coalesce)
+                .cloned()
+                .collect(),
+        },
         approval_timeout: Duration::from_secs(settings.approvals.timeout_secs),
-        history_chars: history_chars(&settings),
-        max_attempts: settings.sessions.max_attempts,
         session_idle: Duration::from_secs(settings.sessions.idle_secs),
         max_sessions: settings.sessions.max_active,
         receipts: Arc::clone(&receipts),
@@ -226,6 +228,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     queue: rules.queue,
                     queue_limit: rules.queue_limit,
                     debounce: rules.debounce,
+                    claim: Some(deps.terms.clone()),
                     store: store.clone(),
                     hub: Arc::clone(&hub),
                     router: router.clone(),

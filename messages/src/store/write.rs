@@ -22,7 +22,7 @@ use crate::turn::{CallRecord, Fence, TurnClaim, TurnFinish, TurnRecord, TurnStat
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Take a message in: inbox row, turn id, conversation; or find the one already taken.
-    Accept(Accept),
+    Accept(Box<Accept>),
     /// Change who is paired, or see what came of a knock.
     Pairing(PairingWrite),
     /// What has ended long ago goes: one piece.
@@ -33,6 +33,15 @@ pub enum Write {
     Claim(Claim),
     /// A turn's step.
     Commit(Box<TurnCommit>),
+    /// A turn that was claimed when it was accepted did not begin: it waits again, as if it had not been.
+    ReturnClaim {
+        /// The turn.
+        turn: TurnId,
+        /// Its conversation.
+        conversation_id: ConversationId,
+        /// Its fence.
+        fence: Fence,
+    },
     /// A turn's actor leaves in good order, to be taken up by a later life: its next attempt is no sign
     /// of a crash.
     ReleaseTurn {
@@ -134,6 +143,8 @@ pub struct Accept {
     pub queue_limit: u32,
     /// It is handed on by another turn.
     pub child: Option<Box<NewChild>>,
+    /// Its turn is claimed at once, if the message is new and nothing else of its conversation is open.
+    pub claim: Option<ClaimTerms>,
     /// Now.
     pub at: Timestamp,
 }
@@ -180,6 +191,13 @@ pub struct Claim {
     pub conversation_id: ConversationId,
     /// Now.
     pub at: Timestamp,
+    /// On which terms.
+    pub terms: ClaimTerms,
+}
+
+/// On which terms a row is claimed.
+#[derive(Clone, Debug)]
+pub struct ClaimTerms {
     /// Attempts in a row that may end in a crash without having got any further; after that the turn is
     /// failed instead.
     pub max_attempts: u32,
@@ -328,6 +346,8 @@ pub struct AcceptOutcome {
     pub duplicate: bool,
     /// It was not taken: the conversation has too many waiting rows.
     pub rejected: bool,
+    /// Its turn, claimed with it. Whoever gets this runs it, or returns it ([`Write::ReturnClaim`]).
+    pub claim: Option<Box<TurnClaim>>,
 }
 
 /// What a cancel found.

@@ -20,7 +20,7 @@ use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{AgentName, CallId, ChannelId, ConversationId, EnvelopeId, TurnId};
 use rookery_messages::observe::TurnScope;
 use rookery_messages::settings::Durability;
-use rookery_messages::store::{Accept, Claim, ClaimOutcome, Store, StoreMsg};
+use rookery_messages::store::{Accept, Claim, ClaimOutcome, ClaimTerms, Store, StoreMsg};
 use rookery_messages::tool::{
     Authority, CallEffects, Effects, PlannedCall, RunnableCall, SlotPlan, Tool, ToolContext,
     ToolResult, ToolSpec,
@@ -247,15 +247,18 @@ impl Service {
             conversation_id,
             queue_limit: 10,
             child: None,
+            claim: None,
             at,
         };
         self.client.accept(accept).await.unwrap();
         let claim = Claim {
             conversation_id,
             at,
-            max_attempts: 3,
-            history_chars: 10_000,
-            together: Default::default(),
+            terms: ClaimTerms {
+                max_attempts: 3,
+                history_chars: 10_000,
+                together: Default::default(),
+            },
         };
         match self.client.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => claim,

@@ -26,7 +26,8 @@ use rookery_messages::ids::{AgentName, ApprovalId, CallId, ChannelId, OutboxId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Durability, OnUnknown};
 use rookery_messages::store::{
-    Claim, ClaimOutcome, NewOutbox, OutboxPayload, StoreError, StoreMsg, StoreReader, TurnCommit,
+    Claim, ClaimOutcome, ClaimTerms, NewOutbox, OutboxPayload, StoreError, StoreMsg, StoreReader,
+    TurnCommit,
 };
 use rookery_messages::time::World;
 use rookery_messages::turn::{Outcome, TurnClaim, TurnFinish, TurnRecord, TurnState};
@@ -138,6 +139,7 @@ impl<P: Platform> Bench<P> {
             queue: QueuePolicy::Queue,
             queue_limit: 100,
             debounce: Duration::ZERO,
+            claim: None,
             store: store.clone(),
             hub: Arc::clone(&hub),
             router: router.address.clone(),
@@ -306,9 +308,7 @@ impl<P: Platform> Bench<P> {
         let claim = Claim {
             conversation_id,
             at,
-            max_attempts: 3,
-            history_chars: 10_000,
-            together: Arc::default(),
+            terms: ClaimTerms { max_attempts: 3, history_chars: 10_000, together: Arc::default() },
         };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => *claim,

@@ -192,6 +192,7 @@ impl Desk {
                 conversation_id: ConversationId(world.ids.next()),
                 queue_limit: u32::MAX,
                 child: None,
+                claim: None,
                 at: world.now(),
             },
             act,

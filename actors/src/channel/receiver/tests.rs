@@ -126,6 +126,7 @@ impl Rig {
             queue: QueuePolicy::Queue,
             queue_limit: 20,
             debounce: Duration::ZERO,
+            claim: None,
             store: base.store.clone(),
             hub: Arc::clone(&base.hub),
             router: base.router.clone(),

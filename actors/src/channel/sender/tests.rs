@@ -175,6 +175,7 @@ impl Rig {
             conversation_id: rookery_messages::ids::ConversationId(world.ids.next()),
             queue_limit: 20,
             child: None,
+            claim: None,
             at: world.now(),
         };
         let accepted = self.base.store.accept(accept).await.unwrap();

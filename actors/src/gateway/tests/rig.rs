@@ -146,6 +146,7 @@ impl Rig {
                 queue: Default::default(),
                 queue_limit: 2,
                 debounce: Duration::ZERO,
+                claim: None,
                 store: base.store.clone(),
                 hub: Arc::clone(&base.hub),
                 router: base.router.clone(),

@@ -1,5 +1,7 @@
 //! Cancels, pauses and stops that come at bad moments.
 
+use rookery_messages::turn::{TurnClaim, TurnState};
+
 use super::*;
 
 #[tokio::test]
@@ -112,6 +114,80 @@ async fn a_paused_session_does_not_go_to_rest_and_forget_its_pause() {
     assert_eq!(rig.record(turn).await.attempts, 0);
     session.set_paused(false);
     assert_eq!(events.end().await.0, Outcome::Answered);
+    rig.quiet().await;
+}
+
+impl Rig {
+    /// A message that is claimed as it is accepted; its claim comes with the hint, or is kept back.
+    async fn take_claimed(&self, id: &str) -> (Box<TurnClaim>, Following) {
+        let accept = Accept {
+            claim: Some(self.deps.terms.clone()),
+            ..self.message("home", id, "webhook.ci")
+        };
+        let events = self.hub.subscribe(self.conversation, None);
+        let outcome = self.store.accept(accept).await.unwrap();
+        let turn = outcome.envelope.turn;
+        (outcome.claim.unwrap(), Following { turn, events, seen: Vec::new() })
+    }
+
+    async fn hand_over(&self, claim: Box<TurnClaim>) {
+        let (conversation, arrival) = (self.conversation, Arrival::Claimed(claim));
+        self.router.send(RouterMsg::Hint { conversation, arrival }).await.unwrap();
+    }
+}
+
+// I3: the claim of the hint begins, without another one
+#[tokio::test]
+async fn a_message_that_was_claimed_as_it_was_accepted_is_answered_in_its_first_attempt() {
+    let rig = Rig::plain().await;
+    for id in ["m1", "m2"] {
+        let (claim, mut events) = rig.take_claimed(id).await;
+        let turn = claim.record.id;
+        rig.hand_over(claim).await;
+        assert_eq!(events.end().await.0, Outcome::Answered);
+        assert_eq!(rig.record(turn).await.attempts, 1);
+    }
+    assert_eq!(rig.provider.requests.lock().len(), 2);
+    rig.quiet().await;
+}
+
+// I1
+#[tokio::test]
+async fn a_claimed_message_waits_behind_a_pause_as_any_other() {
+    let rig = Rig::plain().await;
+    let (_, mut events) = rig.accept("m1", "webhook.ci").await;
+    events.end().await;
+    let session = rig.only("session");
+    session.set_paused(true);
+    let (claim, mut events) = rig.take_claimed("m2").await;
+    let turn = claim.record.id;
+    rig.hand_over(claim).await;
+    while rig.record(turn).await.state != TurnState::Queued {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.record(turn).await.attempts, 0);
+    session.set_paused(false);
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    assert_eq!(rig.record(turn).await.attempts, 1);
+    rig.quiet().await;
+}
+
+// I3: the sweep claims what a hint is still on its way for; only one of the two claims runs
+#[tokio::test]
+async fn a_claim_that_was_overtaken_by_another_does_not_run() {
+    let rig = Rig::plain().await;
+    let (late, mut events) = rig.take_claimed("m1").await;
+    let turn = late.record.id;
+    rig.router.send(RouterMsg::hint(rig.conversation)).await.unwrap();
+    while rig.record(turn).await.attempts < 2 {
+        tokio::task::yield_now().await;
+    }
+    rig.hand_over(late).await;
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    // Its answer is there once, and so is the message.
+    let history =
+        rig.store.messages(ChannelId::new("webhook.ci"), "c1".into(), 10).await.unwrap().unwrap();
+    assert_eq!(history.len(), 2, "{history:?}");
     rig.quiet().await;
 }
 

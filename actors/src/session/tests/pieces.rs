@@ -5,7 +5,7 @@ use rookery_messages::ids::ActorId;
 use rookery_messages::invariant::{Invariant, Tolerate};
 use rookery_messages::model::ProviderMsg;
 use rookery_messages::session::SessionMsg;
-use rookery_messages::store::{Claim, ClaimOutcome, StoredMessage};
+use rookery_messages::store::{Claim, ClaimOutcome, ClaimTerms, StoredMessage};
 use rookery_messages::tree::ActorStatus;
 use rookery_messages::turn::TurnClaim;
 
@@ -26,9 +26,7 @@ impl Rig {
         let claim = Claim {
             conversation_id: self.conversation,
             at: self.spawner.world().now(),
-            max_attempts: 3,
-            history_chars: 100_000,
-            together: Arc::default(),
+            terms: ClaimTerms { max_attempts: 3, history_chars: 100_000, together: Arc::default() },
         };
         match self.store.claim(claim).await.unwrap() {
             ClaimOutcome::Turn(claim) => claim,

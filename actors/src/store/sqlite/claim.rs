@@ -46,7 +46,7 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
     };
     let attempt = row.record.attempts.saturating_add(1);
     let strikes = strikes(conn, &row)?;
-    if strikes >= claim.max_attempts {
+    if strikes >= claim.terms.max_attempts {
         return exhaust(conn, claim, row);
     }
     let at = codec::nanos(claim.at);
@@ -74,7 +74,7 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
             message: ChatMessage::user(row.inbound.text.clone()),
         };
         commit::add_message(conn, claim.conversation_id, &message)?;
-        if row.record.parent.is_none() && claim.together.contains(&row.record.channel) {
+        if row.record.parent.is_none() && claim.terms.together.contains(&row.record.channel) {
             merged = merge::neighbours(conn, claim, row.record.id, &row.inbound)?;
         }
     }
@@ -120,6 +120,36 @@ fn strikes(conn: &Connection, row: &Row) -> Result<u32> {
         )?
         .query_row(params![row.seq, row.record.attempts], |row| row.get(0))?;
     Ok(if released || got_further { 0 } else { strikes + 1 })
+}
+
+/// The turn was claimed when it was accepted, and nobody ran it: it waits, as if it had not been claimed.
+pub(super) fn give_back(
+    conn: &Connection,
+    turn: TurnId,
+    conversation_id: ConversationId,
+    fence: Fence,
+) -> Result<()> {
+    let returned: Option<i64> = conn
+        .prepare_cached(
+            "UPDATE turns SET state = 'queued', attempts = 0, started_at = NULL \
+             WHERE id = ?1 AND attempts = ?2 AND ?2 = 1 AND state = 'running' AND \
+             NOT EXISTS (SELECT 1 FROM journal WHERE turn_seq = turns.seq AND kind <> 'started') AND \
+             (SELECT lease_epoch FROM conversations WHERE id = ?3) = ?4 RETURNING seq",
+        )?
+        .query_row(
+            params![
+                turn.0.as_bytes(),
+                fence.attempt,
+                conversation_id.0.as_bytes(),
+                codec::count(fence.epoch)
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let seq = returned.ok_or(StoreError::Stale)?;
+    conn.prepare_cached("DELETE FROM journal WHERE turn_seq = ?1")?.execute([seq])?;
+    conn.prepare_cached("DELETE FROM messages WHERE turn_id = ?1")?.execute([turn.0.as_bytes()])?;
+    Ok(())
 }
 
 /// The turn's actor leaves in good order.
@@ -234,7 +264,7 @@ fn history(
     while let Some(row) = rows.next()? {
         let size = row.get::<_, u32>(4)? as usize;
         let turn = TurnId(codec::id(row, 1)?);
-        if turn != own && chars + size > claim.history_chars {
+        if turn != own && chars + size > claim.terms.history_chars {
             // A turn's messages stand together, since turns of a conversation follow each other (I3).
             while history.last().is_some_and(|message| message.turn == turn) {
                 history.pop();

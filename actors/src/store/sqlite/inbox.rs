@@ -4,14 +4,15 @@ use rookery_messages::approval::Decider;
 use rookery_messages::envelope::Envelope;
 use rookery_messages::ids::{ConversationId, EnvelopeId, OutboxId, TurnId};
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, CancelOutcome, NewOutbox, OutboxPayload, StoreError,
+    Accept, AcceptOutcome, AuditRow, CancelOutcome, Claim, ClaimOutcome, ClaimTerms, NewOutbox,
+    OutboxPayload, StoreError,
 };
-use rookery_messages::turn::{Outcome, TurnError, TurnFinish, TurnState};
+use rookery_messages::turn::{Outcome, TurnClaim, TurnError, TurnFinish, TurnState};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use super::error::Result;
-use super::{children, codec, finish, outbox, records};
+use super::{children, claim, codec, finish, outbox, records};
 
 /// Takes a message in, once: the platform's id is the key (R3, I2).
 pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome> {
@@ -62,6 +63,12 @@ pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome
     if rejected {
         reject(conn, accept, seq, waiting)?;
     }
+    let claim = match &accept.claim {
+        Some(terms) if waiting == 0 && !rejected => {
+            claim_alone(conn, accept, conversation_id, terms)?
+        }
+        _ => None,
+    };
     Ok(AcceptOutcome {
         envelope: Envelope {
             id: accept.envelope,
@@ -72,7 +79,31 @@ pub(super) fn accept(conn: &Connection, accept: &Accept) -> Result<AcceptOutcome
         },
         duplicate: false,
         rejected,
+        claim,
     })
+}
+
+/// Claims the row just accepted, unless another of its conversation has begun.
+fn claim_alone(
+    conn: &Connection,
+    accept: &Accept,
+    conversation_id: ConversationId,
+    terms: &ClaimTerms,
+) -> Result<Option<Box<TurnClaim>>> {
+    let begun: bool = conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM turns \
+             WHERE conversation_id = ?1 AND outcome IS NULL AND state <> 'queued')",
+        )?
+        .query_row([conversation_id.0.as_bytes()], |row| row.get(0))?;
+    if begun {
+        return Ok(None);
+    }
+    let claim = Claim { conversation_id, at: accept.at, terms: terms.clone() };
+    match claim::claim(conn, &claim)? {
+        ClaimOutcome::Turn(claim) => Ok(Some(claim)),
+        ClaimOutcome::Nothing | ClaimOutcome::Exhausted(_) => Ok(None),
+    }
 }
 
 /// Leaves the row of a message that was turned away as it is, but for the platform's id.
@@ -103,6 +134,7 @@ fn find(conn: &Connection, accept: &Accept) -> Result<Option<AcceptOutcome>> {
             },
             duplicate: true,
             rejected: outcome == Some(Outcome::Rejected),
+            claim: None,
         })
     });
     Ok(known.optional()?)

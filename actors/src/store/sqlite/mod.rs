@@ -238,6 +238,9 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         }
         Write::Claim(claim) => return Ok(Written::Claimed(claim::claim(conn, claim)?)),
         Write::Commit(commit) => return Ok(Written::Committed(commit::commit(conn, commit)?)),
+        Write::ReturnClaim { turn, conversation_id, fence } => {
+            claim::give_back(conn, *turn, *conversation_id, *fence)?;
+        }
         Write::ReleaseTurn { turn, conversation_id, fence } => {
             claim::release(conn, *turn, *conversation_id, *fence)?;
         }

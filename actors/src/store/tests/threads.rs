@@ -64,7 +64,7 @@ fn eight_writers_and_four_readers_at_once_see_no_failure_and_lose_nothing() {
                 for n in 0..EACH {
                     // Every message is delivered by two writers: the second finds the first's.
                     let accept = numbered(template, (writer / 2) * EACH + n);
-                    write(threads, Write::Accept(accept)).unwrap();
+                    write(threads, Write::Accept(Box::new(accept))).unwrap();
                 }
             });
         }
@@ -362,7 +362,7 @@ fn a_turn_claimed_again_and_again_for_somebody_who_is_gone_is_not_given_up_for_i
     let mut db = Db::new();
     let (_, conversation) = db.take("c", "m1");
     let request = db.claim_request(conversation);
-    assert!((request.max_attempts as usize) < LOST);
+    assert!((request.terms.max_attempts as usize) < LOST);
     let Db { dir: _dir, store, .. } = db;
     let (go_on, go) = sync_channel(2 * LOST + 1);
     let (entered, batches) = sync_channel(2 * LOST + 1);

@@ -14,7 +14,7 @@ use rookery_messages::address::{Message, Reserved};
 use rookery_messages::delegation::ChildMode;
 use rookery_messages::exit::{ActorError, ExitReason, StopReason};
 use rookery_messages::ids::{ActorId, ConversationId};
-use rookery_messages::store::{Claim, ClaimOutcome, StoreError};
+use rookery_messages::store::{Claim, ClaimOutcome, ClaimTerms, StoreError};
 use rookery_messages::tool::{BatchMsg, RunnableCall, SlotOutcome, ToolResult, text};
 use rookery_messages::turn::{CallState, Outcome, TurnClaim, TurnMsg, TurnRecord, TurnState};
 use serde_json::{Value, json};
@@ -205,9 +205,7 @@ impl Delegate {
         let claim = Claim {
             conversation_id: child.conversation_id,
             at: ctx.world().now(),
-            max_attempts: deps.max_attempts,
-            history_chars: deps.history_chars,
-            together: Arc::default(),
+            terms: ClaimTerms { together: Arc::default(), ..deps.terms.clone() },
         };
         ctx.task(
             async move { Some(DelegateMsg::Claimed(Box::new(deps.store.claim(claim).await))) },

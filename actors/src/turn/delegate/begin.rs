@@ -64,6 +64,7 @@ impl Delegator {
                 max_children: limits.max_children,
                 max_tasks: limits.max_tasks,
             })),
+            claim: None,
             at: self.world.now(),
         };
         match self.deps.store.accept(accept).await {

@@ -119,7 +119,7 @@ fn an_answered_turn_leaves_its_tasks_to_go_on_and_hands_nothing_on_any_more() {
     assert_eq!(db.commit(ending).unwrap().stops, []);
     assert_eq!(db.turn(task.turn).task, Some(TaskState::Running));
     let late = child(&mut db, &parent, "late", ChildMode::Task);
-    assert!(matches!(db.write(Write::Accept(late)), Err(StoreError::Conflict(_))));
+    assert!(matches!(db.write(Write::Accept(Box::new(late))), Err(StoreError::Conflict(_))));
     db.answer(task.conversation_id);
     assert_eq!(db.turn(task.turn).task, Some(TaskState::Done));
 }
@@ -137,7 +137,7 @@ fn children_of_a_turn_and_open_tasks_of_a_conversation_are_bounded_and_one_key_i
     assert_eq!((found.duplicate, found.envelope.turn), (true, turn));
     let refusal = |db: &mut Db, id: &str, mode| {
         let accept = child(db, &parent, id, mode);
-        match db.write(Write::Accept(accept)) {
+        match db.write(Write::Accept(Box::new(accept))) {
             Err(StoreError::Conflict(why)) => why,
             other => panic!("{other:?}"),
         }

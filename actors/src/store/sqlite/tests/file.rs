@@ -201,7 +201,7 @@ fn a_full_disk_is_a_typed_error_and_nothing_acknowledged_is_lost() {
         message.inbound.text = "x".repeat(1_000);
         message.queue_limit = 10_000;
         let turn = message.turn;
-        match db.write(Write::Accept(message)) {
+        match db.write(Write::Accept(Box::new(message))) {
             Ok(_) => acknowledged.push(turn),
             Err(error) => break error,
         }
@@ -231,7 +231,8 @@ fn a_foreign_lock_is_unavailable_and_later_fine() {
     let foreign = Connection::open(db.path()).unwrap();
     foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (first, second) = (db.message("c", "m1"), db.message("c", "m2"));
-    let answers = db.store.apply(&[Write::Accept(first.clone()), Write::Accept(second)]);
+    let answers =
+        db.store.apply(&[Write::Accept(Box::new(first.clone())), Write::Accept(Box::new(second))]);
     assert_eq!(answers.len(), 2);
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable(_)))));
     // Readers don't mind.

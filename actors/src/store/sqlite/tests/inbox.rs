@@ -96,6 +96,51 @@ fn a_message_over_the_queue_limit_is_rejected_the_sender_is_told_and_the_ledger_
     assert_eq!(db.ledger(), Ledger { accepted: 5, open: 4, ..ledger });
 }
 
+// I3: claimed in the transaction that accepts it, and only if it has its conversation for itself
+#[test]
+fn a_message_is_claimed_as_it_is_accepted_unless_another_of_its_conversation_is_open() {
+    let mut db = Db::new();
+    let claiming = |db: &mut Db, id: &str| Accept { claim: Some(terms()), ..db.message("c", id) };
+    let message = claiming(&mut db, "m1");
+    let claim = db.accept(message.clone()).claim.unwrap();
+    assert_eq!((claim.record.id, claim.fence.attempt), (message.turn, 1));
+    assert_eq!(claim.text, "text of m1");
+    assert_eq!(claim.history.len(), 1);
+    assert_eq!(db.turn(message.turn).state, TurnState::Running);
+
+    // Delivered again, and behind one that runs.
+    assert_eq!(db.accept(message).claim, None);
+    let second = claiming(&mut db, "m2");
+    assert_eq!(db.accept(second).claim, None);
+    // Behind one that waits only.
+    let end = db.ending(&claim, 1);
+    db.commit(end).unwrap();
+    let third = claiming(&mut db, "m3");
+    assert_eq!(db.accept(third).claim, None);
+}
+
+// I1, I3
+#[test]
+fn a_claim_that_is_returned_leaves_the_message_waiting_as_it_came() {
+    let mut db = Db::new();
+    let message = Accept { claim: Some(terms()), ..db.message("c", "m1") };
+    let claim = db.accept(message).claim.unwrap();
+    let (turn, conversation_id) = (claim.record.id, claim.record.conversation_id);
+    let back = Write::ReturnClaim { turn, conversation_id, fence: claim.fence };
+    db.write(back.clone()).unwrap();
+    let record = db.turn(turn);
+    assert_eq!((record.state, record.attempts, record.started_at), (TurnState::Queued, 0, None));
+
+    let again = db.claim(conversation_id);
+    assert_eq!((again.record.id, again.fence.attempt), (turn, 1));
+    assert_eq!((again.history.len(), again.journal.len()), (1, 0), "nothing is there twice");
+    // One that began is not returned: what it did stands.
+    let mut step = db.step(&again);
+    step.entries.push(entry(&again, 1, notice("step")));
+    db.commit(step).unwrap();
+    assert_eq!(db.write(back).unwrap_err(), StoreError::Stale);
+}
+
 // I1
 #[test]
 fn a_queued_turn_is_cancelled_at_once_and_a_running_one_is_marked() {

@@ -14,7 +14,8 @@ fn take(db: &mut Db, external: &str, sender: &str) -> TurnId {
 
 fn together(db: &mut Db, conversation: ConversationId) -> TurnClaim {
     let channel = db.message("c1", "x").inbound.channel;
-    let claim = Claim { together: [channel].into(), ..db.claim_request(conversation) };
+    let mut claim = db.claim_request(conversation);
+    claim.terms.together = [channel].into();
     match db.write(Write::Claim(claim)) {
         Ok(Written::Claimed(ClaimOutcome::Turn(claim))) => *claim,
         other => panic!("{other:?}"),

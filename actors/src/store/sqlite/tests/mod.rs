@@ -47,6 +47,11 @@ pub(in crate::store) fn options(dir: &TempDir) -> SqliteOptions {
     SqliteOptions { path: dir.path().join("rookery.db"), durability: Durability::Process }
 }
 
+/// Three attempts, all of the history, nothing goes together.
+pub(in crate::store) fn terms() -> ClaimTerms {
+    ClaimTerms { max_attempts: 3, history_chars: 100_000, together: Default::default() }
+}
+
 impl Db {
     pub(in crate::store) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -121,12 +126,13 @@ impl Db {
             conversation_id: ConversationId(self.id()),
             queue_limit: 20,
             child: None,
+            claim: None,
             at: self.now(),
         }
     }
 
     pub(in crate::store) fn accept(&mut self, accept: Accept) -> AcceptOutcome {
-        match self.write(Write::Accept(accept)).unwrap() {
+        match self.write(Write::Accept(Box::new(accept))).unwrap() {
             Written::Accepted(outcome) => *outcome,
             other => panic!("{other:?}"),
         }
@@ -151,13 +157,7 @@ impl Db {
     }
 
     pub(in crate::store) fn claim_request(&mut self, conversation_id: ConversationId) -> Claim {
-        Claim {
-            conversation_id,
-            at: self.now(),
-            max_attempts: 3,
-            history_chars: 100_000,
-            together: Default::default(),
-        }
+        Claim { conversation_id, at: self.now(), terms: terms() }
     }
 
     pub(in crate::store) fn claim(&mut self, conversation: ConversationId) -> TurnClaim {

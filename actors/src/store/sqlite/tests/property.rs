@@ -1,6 +1,6 @@
 //! Random sequences of writes against a model of what must hold after each (I1, I2, I3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use rookery_messages::turn::TurnState;
@@ -9,7 +9,8 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Accept { conversation: u8, external: u8 },
+    Accept { conversation: u8, external: u8, claims: bool },
+    Return { claim: usize },
     Claim { conversation: u8 },
     Step { claim: usize },
     Finish { claim: usize },
@@ -21,7 +22,10 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (0..3_u8, 0..24_u8).prop_map(|(conversation, external)| Op::Accept { conversation, external }),
+        6 => (0..3_u8, 0..24_u8, any::<bool>()).prop_map(|(conversation, external, claims)| {
+            Op::Accept { conversation, external, claims }
+        }),
+        2 => any::<prop::sample::Index>().prop_map(|i| Op::Return { claim: i.index(64) }),
         6 => (0..3_u8).prop_map(|conversation| Op::Claim { conversation }),
         3 => any::<prop::sample::Index>().prop_map(|i| Op::Step { claim: i.index(64) }),
         6 => any::<prop::sample::Index>().prop_map(|i| Op::Finish { claim: i.index(64) }),
@@ -44,6 +48,8 @@ struct Model {
     claims: Vec<TurnClaim>,
     /// The one claim of a conversation that may write.
     valid: BTreeMap<u8, TurnClaim>,
+    /// Turns with more in their journal than that they started.
+    stepped: BTreeSet<TurnId>,
     last: Option<(TurnCommit, CommitAck)>,
     next_seq: u64,
 }
@@ -76,7 +82,14 @@ const REJECTED: Option<Outcome> = Some(Outcome::Rejected);
 fn apply(db: Db, model: &mut Model, op: Op) -> Db {
     let mut db = db;
     match op {
-        Op::Accept { conversation, external } => accept(&mut db, model, conversation, external),
+        Op::Accept { conversation, external, claims } => {
+            accept(&mut db, model, (conversation, external), claims);
+        }
+        Op::Return { claim } if !model.claims.is_empty() => {
+            let claim = model.claims[claim % model.claims.len()].clone();
+            give_back(&mut db, model, &claim);
+        }
+        Op::Return { .. } => {}
         Op::Claim { conversation } => claim(&mut db, model, conversation),
         Op::Step { claim } | Op::Finish { claim } if !model.claims.is_empty() => {
             let claim = model.claims[claim % model.claims.len()].clone();
@@ -118,15 +131,17 @@ fn apply(db: Db, model: &mut Model, op: Op) -> Db {
     db
 }
 
-fn accept(db: &mut Db, model: &mut Model, conversation: u8, external: u8) {
+fn accept(db: &mut Db, model: &mut Model, (conversation, external): (u8, u8), claims: bool) {
     let mut message = db.message(&conversation.to_string(), &format!("{conversation}-{external}"));
     message.queue_limit = LIMIT;
+    message.claim = claims.then(terms);
+    let quiet = model.oldest_open(conversation).is_none();
     let outcome = db.accept(message);
     let turn = outcome.envelope.turn;
     // I2: one key, one turn.
     let known = model.turns.insert((conversation, external), turn);
     if outcome.duplicate {
-        assert_eq!(known, Some(turn));
+        assert_eq!((known, outcome.claim), (Some(turn), None));
         return;
     }
     // Only what was turned away is taken anew.
@@ -135,8 +150,33 @@ fn accept(db: &mut Db, model: &mut Model, conversation: u8, external: u8) {
     let id = outcome.envelope.conversation_id;
     assert_eq!(*model.conversations.entry(conversation).or_insert(id), id);
     model.order.push((turn, conversation, None));
+    // I3: claimed as it comes, if it is alone.
+    assert_eq!(outcome.claim.is_some(), claims && quiet);
+    if let Some(claim) = outcome.claim {
+        assert_eq!((claim.record.id, claim.fence.attempt), (turn, 1));
+        model.claims.push((*claim).clone());
+        model.valid.insert(conversation, *claim);
+        model.last = None;
+    }
     if outcome.rejected {
         model.end(turn, Outcome::Rejected);
+    }
+}
+
+/// What began, or is another's by now, can't be returned.
+fn give_back(db: &mut Db, model: &mut Model, claim: &TurnClaim) {
+    let TurnClaim { record, fence, .. } = claim;
+    let (turn, conversation_id) = (record.id, record.conversation_id);
+    let unbegun = fence.attempt == 1 && !model.stepped.contains(&turn);
+    let result = db.write(Write::ReturnClaim { turn, conversation_id, fence: *fence });
+    if model.is_valid(claim) && unbegun {
+        assert!(result.is_ok(), "{result:?}");
+        model.valid.retain(|_, valid| valid.record.id != turn);
+        model.last = None;
+        let record = db.turn(turn);
+        assert_eq!((record.state, record.attempts), (TurnState::Queued, 0));
+    } else {
+        assert_eq!(result.unwrap_err(), StoreError::Stale);
     }
 }
 
@@ -175,6 +215,7 @@ fn commit(db: &mut Db, model: &mut Model, claim: &TurnClaim, finish: bool) {
         assert_eq!(result, Err(StoreError::Stale));
         return;
     }
+    model.stepped.insert(claim.record.id);
     model.last = Some((step, result.unwrap()));
     if finish {
         model.end(claim.record.id, Outcome::Answered);

@@ -267,7 +267,7 @@ fn history_holds_the_newest_whole_turns_that_fit_and_says_what_was_left_out() {
     let own = serde_json::to_string(&ChatMessage::user("text of last")).unwrap().len();
     let room = own + size(&all[4..]) + size(&all[3..4]);
     let mut request = db.claim_request(conversation);
-    request.history_chars = room;
+    request.terms.history_chars = room;
     let ClaimOutcome::Turn(claim) = db.claim_with(request) else { panic!("no turn") };
     assert_eq!(&claim.history[..4], &all[4..]);
     assert_eq!(claim.history[4].turn, turn);
@@ -276,7 +276,7 @@ fn history_holds_the_newest_whole_turns_that_fit_and_says_what_was_left_out() {
 
     // However small the room is, the turn's own messages stay.
     let mut request = db.claim_request(conversation);
-    request.history_chars = 0;
+    request.terms.history_chars = 0;
     let ClaimOutcome::Turn(claim) = db.claim_with(request) else { panic!("no turn") };
     let turns: Vec<_> = claim.history.iter().map(|message| message.turn).collect();
     assert_eq!(turns, [turn]);
@@ -363,7 +363,7 @@ fn one_refusal_in_a_group_undoes_itself_only() {
     let answers = db.store.apply(&[
         Write::Commit(Box::new(stale)),
         Write::Commit(Box::new(half)),
-        Write::Accept(message),
+        Write::Accept(Box::new(message)),
         Write::Commit(Box::new(good)),
     ]);
     assert!(matches!(answers[0], Err(StoreError::Stale)));
