@@ -28,8 +28,8 @@ const SWEEP: Duration = Duration::from_secs(10);
 const SWEEPS_A_PRUNING: u32 = 360;
 /// … the first time when a restart's work is done; …
 const FIRST_PRUNING: u32 = 6;
-/// … so many turns at once, with a pause after each piece.
-const PIECE: u32 = 100;
+/// … so many turns are looked at at once, with a pause after each piece.
+const PIECE: u32 = 200;
 const BETWEEN_PIECES: Duration = Duration::from_millis(100);
 /// How long a session may take to stop: its turn's grace and a margin.
 const SESSION_GRACE: Duration = Duration::from_secs(17);
@@ -206,10 +206,11 @@ impl Router {
         let now = ctx.world().now();
         let before =
             |days: u32| (days > 0).then(|| now - SignedDuration::from_hours(24 * i64::from(days)));
-        let prune = Prune {
+        let mut prune = Prune {
             journal_before: before(retention.journal_days),
             inbox_before: before(retention.inbox_days),
             limit: PIECE,
+            after: 0,
         };
         if !due || (prune.journal_before.is_none() && prune.inbox_before.is_none()) {
             return;
@@ -218,8 +219,11 @@ impl Router {
         ctx.task(async move {
             loop {
                 match store.prune(prune).await {
-                    Ok(true) => tokio::time::sleep(BETWEEN_PIECES).await,
-                    Ok(false) => return None,
+                    Ok(Some(next)) => {
+                        prune.after = next;
+                        tokio::time::sleep(BETWEEN_PIECES).await;
+                    }
+                    Ok(None) => return None,
                     Err(error) => {
                         tracing::warn!(%error, "old turns stay for now");
                         return None;

@@ -193,10 +193,10 @@ impl StoreClient {
         answer!(self.write(write).await?, Written::Knocked)
     }
 
-    /// One piece of what has ended long ago goes; tells whether there is more.
-    pub async fn prune(&self, prune: Prune) -> Result<bool, StoreError> {
+    /// One piece of what has ended long ago goes; tells where the next one begins.
+    pub async fn prune(&self, prune: Prune) -> Result<Option<i64>, StoreError> {
         match self.write(Write::Prune(prune)).await? {
-            Written::Pruned { more } => Ok(more),
+            Written::Pruned { next } => Ok(next),
             _ => mixed_up(),
         }
     }

@@ -156,8 +156,10 @@ pub struct Prune {
     pub journal_before: Option<Timestamp>,
     /// Turns with all that belongs to them, but their messages: after that a redelivery is a new message.
     pub inbox_before: Option<Timestamp>,
-    /// At most so many turns at once.
+    /// At most so many turns are looked at, from the oldest on.
     pub limit: u32,
+    /// Where the piece before ended; 0 begins with the oldest.
+    pub after: i64,
 }
 
 /// A command that came as a message.
@@ -413,8 +415,8 @@ pub enum Written {
     Knocked(Knocked),
     /// To [`Write::Prune`].
     Pruned {
-        /// There is more to do now.
-        more: bool,
+        /// Where the next piece begins; none if this was the last.
+        next: Option<i64>,
     },
     /// To [`ChannelWrite::Spool`]: whether the message is new.
     Spooled(bool),

@@ -231,7 +231,7 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
             }
         }
         Write::Prune(prune) => {
-            return Ok(Written::Pruned { more: retention::prune(conn, prune)? });
+            return Ok(Written::Pruned { next: retention::prune(conn, prune)? });
         }
         Write::Command(command) => {
             return Ok(Written::Accepted(Box::new(commands::take(conn, command)?)));

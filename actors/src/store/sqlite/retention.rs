@@ -7,80 +7,70 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::codec;
 use super::error::Result;
 
-/// Turns up to this one have no journal any more.
-const JOURNAL_AT: &str = "journal_pruned_to";
 /// Of turns that are gone, by outcome: the ledger counts them still.
 const GONE: &str = "gone_";
 
-/// One piece; tells whether there is more to do now.
-pub(super) fn prune(conn: &Connection, prune: &Prune) -> Result<bool> {
-    let mut more = false;
-    if let Some(before) = prune.journal_before {
-        more |= journal(conn, codec::nanos(before), prune.limit)?;
-    }
-    if let Some(before) = prune.inbox_before {
-        more |= inbox(conn, codec::nanos(before), prune.limit)?;
-    }
-    Ok(more)
+/// A turn that was accepted before either limit.
+struct Old {
+    seq: i64,
+    /// Without one it is open: its journal is still needed.
+    end: Option<(i64, Outcome)>,
+    /// Something about it is still to be sent, or for an operator to look at.
+    waits: bool,
 }
 
-/// Oldest first, up to the first turn that is open or too young: its journal may still be needed.
-fn old(conn: &Connection, after: i64, before: i64, limit: u32) -> Result<Vec<i64>> {
+/// One piece, from the oldest on; gives where the next one begins. What may not go yet is passed over, so
+/// that one turn that waits for somebody keeps nothing else.
+pub(super) fn prune(conn: &Connection, prune: &Prune) -> Result<Option<i64>> {
+    let journal = prune.journal_before.map(codec::nanos);
+    let inbox = prune.inbox_before.map(codec::nanos);
+    let Some(newest) = journal.max(inbox) else { return Ok(None) };
+    let piece = piece(conn, prune, newest)?;
+    for old in &piece {
+        let Some((ended, outcome)) = old.end else { continue };
+        if inbox.is_some_and(|before| ended < before) && !old.waits {
+            remove(conn, old.seq, outcome)?;
+        } else if journal.is_some_and(|before| ended < before) {
+            conn.prepare_cached("DELETE FROM journal WHERE turn_seq = ?1")?.execute([old.seq])?;
+        }
+    }
+    let full = piece.len() == prune.limit as usize;
+    Ok(piece.last().filter(|_| full).map(|last| last.seq))
+}
+
+/// Arrival order is the order of their numbers: behind the first that is too young all are.
+fn piece(conn: &Connection, prune: &Prune, newest: i64) -> Result<Vec<Old>> {
     let mut statement = conn.prepare_cached(
-        "SELECT seq, outcome IS NOT NULL AND ended_at < ?2 FROM turns WHERE seq > ?1 \
-         ORDER BY seq LIMIT ?3",
+        "SELECT t.seq, t.ended_at, t.outcome, i.accepted_at < ?2, \
+         EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = t.id AND o.state <> 'sent') \
+         FROM turns t JOIN inbox i ON i.seq = t.seq WHERE t.seq > ?1 ORDER BY t.seq LIMIT ?3",
     )?;
-    let rows = statement
-        .query_map(params![after, before, limit], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<Vec<(i64, bool)>>>()?;
-    Ok(rows.into_iter().take_while(|(_, old)| *old).map(|(seq, _)| seq).collect())
-}
-
-fn journal(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
-    let at = meta(conn, JOURNAL_AT)?;
-    let seqs = old(conn, at, before, limit)?;
-    let Some(last) = seqs.last() else { return Ok(false) };
-    conn.prepare_cached("DELETE FROM journal WHERE turn_seq > ?1 AND turn_seq <= ?2")?
-        .execute(params![at, last])?;
-    set(conn, JOURNAL_AT, *last)?;
-    Ok(seqs.len() == limit as usize)
-}
-
-/// The rows by which a redelivery is recognised: the window of the duplicates' guard.
-fn inbox(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
-    let seqs = old(conn, 0, before, limit)?;
-    let mut went = 0;
-    for seq in &seqs {
-        let (id, outcome): ([u8; 16], Outcome) = conn
-            .prepare_cached("SELECT id, outcome FROM turns WHERE seq = ?1")?
-            .query_row([seq], |row| Ok((row.get(0)?, codec::word(row, 1)?)))?;
-        let waits: bool = conn
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM outbox WHERE turn_id = ?1 AND state <> 'sent')",
-            )?
-            .query_row([&id[..]], |row| row.get(0))?;
-        if waits {
-            // Something about it is still to be sent, or for an operator to look at: it stays.
-            continue;
+    let mut rows = statement.query(params![prune.after, newest, prune.limit])?;
+    let mut piece = Vec::new();
+    while let Some(row) = rows.next()? {
+        if !row.get::<_, bool>(3)? {
+            break;
         }
-        for sql in
-            ["DELETE FROM outbox WHERE turn_id = ?1", "DELETE FROM approvals WHERE turn_id = ?1"]
-        {
-            conn.prepare_cached(sql)?.execute([&id[..]])?;
-        }
-        for sql in [
-            "DELETE FROM journal WHERE turn_seq = ?1",
-            "DELETE FROM calls WHERE turn_seq = ?1",
-            "DELETE FROM turns WHERE seq = ?1",
-            "DELETE FROM inbox WHERE seq = ?1",
-        ] {
-            conn.prepare_cached(sql)?.execute([seq])?;
-        }
-        let key = format!("{GONE}{}", outcome.as_str());
-        set(conn, &key, meta(conn, &key)? + 1)?;
-        went += 1;
+        let end = row.get::<_, Option<i64>>(1)?.zip(codec::word_option(row, 2)?);
+        piece.push(Old { seq: row.get(0)?, end, waits: row.get(4)? });
     }
-    Ok(went > 0 && seqs.len() == limit as usize)
+    Ok(piece)
+}
+
+/// A turn goes with all that belongs to it: also the row by which a redelivery is recognised.
+fn remove(conn: &Connection, seq: i64, outcome: Outcome) -> Result<()> {
+    for sql in [
+        "DELETE FROM outbox WHERE turn_id = (SELECT id FROM turns WHERE seq = ?1)",
+        "DELETE FROM approvals WHERE turn_id = (SELECT id FROM turns WHERE seq = ?1)",
+        "DELETE FROM journal WHERE turn_seq = ?1",
+        "DELETE FROM calls WHERE turn_seq = ?1",
+        "DELETE FROM turns WHERE seq = ?1",
+        "DELETE FROM inbox WHERE seq = ?1",
+    ] {
+        conn.prepare_cached(sql)?.execute([seq])?;
+    }
+    let key = format!("{GONE}{}", outcome.as_str());
+    set(conn, &key, meta(conn, &key)? + 1)
 }
 
 /// How many turns of an outcome are gone.
