@@ -61,7 +61,9 @@ impl Walk<'_> {
         let mut text = String::new();
         for item in value.items {
             match item {
-                Item::Char('~', false) | Item::OneOf(..) | Item::Unknown(_) => return None,
+                Item::Char('~', false) | Item::OneOf(..) | Item::Unknown(_) | Item::Number => {
+                    return None;
+                }
                 Item::Char(c, _) => text.push(c),
             }
         }
@@ -178,8 +180,7 @@ impl Walk<'_> {
 
     pub(super) fn variable(&mut self, name: &str, quoted: bool, word: &mut Word) {
         let known = match name {
-            // A number, which one doesn't matter.
-            "?" | "#" | "$" | "!" => Some(vec!["0".to_owned()]),
+            "?" | "#" | "$" | "!" => return word.items.push(Item::Number),
             "@" | "*" => return word.items.push(Item::Unknown(false)),
             "HOME" if !self.assigned.contains_key("HOME") => {
                 Some(vec![self.root().display().to_string()])
@@ -210,7 +211,7 @@ impl Walk<'_> {
         }
         if rest.is_empty() {
             return match inner.starts_with('#') {
-                true => word.items.push(Item::OneOf(vec!["0".to_owned()], quoted)),
+                true => word.items.push(Item::Number),
                 false => self.variable(name, quoted, word),
             };
         }
@@ -239,7 +240,7 @@ impl Walk<'_> {
         let known = |name: &str| self.scope.vars.get(name).is_some_and(numbers);
         let plain = |c: char| c.is_ascii_alphanumeric() || "_ +-*/%()<>&|^!?:$".contains(c);
         if names.into_iter().all(known) && inner.chars().all(plain) && !inner.contains("$(") {
-            word.items.push(Item::OneOf(vec!["0".to_owned()], true));
+            word.items.push(Item::Number);
         } else {
             self.odd_word(word);
         }

@@ -84,9 +84,32 @@ impl Walk<'_> {
             "tar" => self.tar(name, entry, arguments),
             "jq" => self.jq(name, arguments),
             "test" => self.test_words(arguments),
+            "printf" => {
+                self.printf(arguments);
+                return false;
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Of the conversions one assigns: `%n` sets the variable that its argument names.
+    fn printf(&mut self, arguments: &[Argument]) {
+        let format = arguments.iter().find(|argument| argument.exact() != Some("--"));
+        let known = format.is_none_or(|format| format.exact().is_some());
+        let assigns = |format: &Argument| {
+            format.text.split('%').skip(1).any(|conversion| {
+                let rest = conversion.trim_start_matches(|c: char| {
+                    c.is_ascii_digit() || "-+ #'.*hlLqjzt".contains(c)
+                });
+                rest.starts_with('n')
+            })
+        };
+        if !known || format.is_some_and(assigns) {
+            self.unclear(
+                "a format of `printf` that isn't written out, or has `%n`, may set a variable",
+            );
+        }
     }
 
     fn tar(&mut self, name: &str, entry: &Entry, arguments: &[Argument]) {

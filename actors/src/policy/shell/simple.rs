@@ -4,7 +4,7 @@ use super::finding::Weight;
 use super::places::{self, Place, Use};
 use super::table::{self, Class, Entry};
 use super::walk::{AFTER_LINKS, Simple, Walk};
-use super::word::Argument;
+use super::word::{Argument, Certainty, Item, Word};
 use crate::policy::display::visible;
 
 /// Where the system keeps its programs: a name there is that program.
@@ -28,7 +28,18 @@ impl Walk<'_> {
         if simple.words.is_empty() {
             return;
         }
+        if simple.words.iter().any(names_a_variable) {
+            self.unclear("a word in it is `{name}`, which before a redirection sets that variable");
+        }
         let arguments = self.arguments(&simple.words);
+        // Only the shell itself knows its functions: what a wrapper runs is a program.
+        let function = arguments.first().and_then(Argument::exact);
+        if function.is_some_and(|name| self.functions.contains(name)) {
+            if self.links.made {
+                self.unclear(AFTER_LINKS);
+            }
+            return;
+        }
         self.run(&arguments, simple.burdened);
     }
 
@@ -42,12 +53,6 @@ impl Walk<'_> {
             return self
                 .unclear("which program it runs is only known when it runs, or can't be read");
         };
-        if self.functions.contains(program) {
-            if self.links.made {
-                self.unclear(AFTER_LINKS);
-            }
-            return;
-        }
         self.listed(program);
         let name = SYSTEM.iter().find_map(|folder| program.strip_prefix(folder)).unwrap_or(program);
         if name.contains('/') {
@@ -191,7 +196,8 @@ impl Walk<'_> {
             let name = argument.exact().unwrap_or("");
             let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             let own = plain && table::variable(name) == table::Variable::Own && !name.is_empty();
-            if name != "-r" && name != "REPLY" && !own {
+            // A name that is not written out was not counted among those that are assigned.
+            if name != "-r" && name != "REPLY" && !(own && self.worded.contains(name)) {
                 return self.unclear("`read` takes more than plain names");
             }
         }
@@ -199,12 +205,23 @@ impl Walk<'_> {
 
     fn steering(&mut self, name: &str, arguments: &[Argument]) {
         let number = |argument: &Argument| {
-            argument.is_known() && argument.text.bytes().all(|b| b.is_ascii_digit())
+            argument.certainty == Certainty::Number
+                || (argument.is_known() && argument.text.bytes().all(|b| b.is_ascii_digit()))
         };
         if arguments.len() > 1 || !arguments.iter().all(number) {
             self.unclear(&format!("`{name}` takes a number"));
         }
     }
+}
+
+/// `{name}`, written so: directly before a redirection it is no word.
+fn names_a_variable(word: &Word) -> bool {
+    let bare = |item: &Item| if let Item::Char(c, false) = item { Some(*c) } else { None };
+    let text: Option<String> = word.items.iter().map(bare).collect();
+    text.as_deref().and_then(|text| text.strip_prefix('{')?.strip_suffix('}')).is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
 }
 
 /// Without `.` and with `..` taken back, as text.

@@ -44,6 +44,7 @@ pub fn judge(command: &str, rules: Rules<'_>) -> Finding {
         scope: Scope { bases: rules.bases.to_vec(), ..Scope::default() },
         functions: HashSet::new(),
         assigned: HashMap::new(),
+        worded: HashSet::new(),
         links: Links::default(),
         texts: 0,
     };
@@ -66,6 +67,8 @@ pub(super) struct Walk<'a> {
     pub(super) functions: HashSet<String>,
     /// How often each name is assigned in the text at hand.
     pub(super) assigned: HashMap<String, u32>,
+    /// Words that stand in the text as they are where a name may be assigned; they are counted as such.
+    pub(super) worded: HashSet<String>,
     pub(super) links: Links,
     pub(super) texts: u32,
 }
@@ -168,14 +171,17 @@ impl Walk<'_> {
             Err(why) => return self.unclear(&why),
         };
         let outer = (self.scope.clone(), self.functions.clone(), self.assigned.clone());
+        let worded = std::mem::take(&mut self.worded);
         self.texts += 1;
         self.scope.vars.clear();
+        self.functions.clear();
         self.assigned.clear();
         self.count_assignments(tree.root_node(), source);
         self.statements(tree.root_node(), source);
         self.texts -= 1;
         if self.texts > 0 {
             (self.scope, self.functions, self.assigned) = outer;
+            self.worded = worded;
         }
     }
 
@@ -190,10 +196,13 @@ impl Walk<'_> {
                     .filter(|part| part.kind() == "variable_name")
                     .for_each(|part| count(text(*part, source))),
                 // `read`, and whatever else may take a name.
-                "command" if !only_reads(&parts, source) => parts
-                    .iter()
-                    .filter(|part| part.kind() == "word")
-                    .for_each(|part| count(text(*part, source))),
+                "command" if !only_reads(&parts, source) => {
+                    parts.iter().filter(|part| part.kind() == "word").for_each(|part| {
+                        let word = text(*part, source);
+                        count(word);
+                        self.worded.insert(word.to_owned());
+                    })
+                }
                 _ => {}
             }
             open.extend(parts);

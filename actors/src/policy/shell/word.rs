@@ -17,6 +17,8 @@ pub(super) enum Item {
     OneOf(Vec<String>, bool),
     /// Something that only running it tells; and whether it is quoted.
     Unknown(bool),
+    /// A number that only running it tells: it never falls apart.
+    Number,
 }
 
 /// A word as written.
@@ -32,6 +34,8 @@ pub(super) enum Certainty {
     Exact,
     /// It is this or a sibling.
     OneOf,
+    /// One argument, a number.
+    Number,
     /// One argument that begins like this.
     Prefix,
     /// Any number of arguments.
@@ -134,10 +138,14 @@ impl Word {
     }
 
     fn uncertain(&self) -> Option<Argument> {
-        let unknown = |item: &&Item| matches!(item, Item::Unknown(_));
+        if self.items == [Item::Number] {
+            return Some(self.prefix(Certainty::Number));
+        }
+        let unknown = |item: &&Item| matches!(item, Item::Unknown(_) | Item::Number);
         self.items.iter().find(unknown)?;
         let splits = self.items.iter().any(|item| match item {
             Item::Unknown(quoted) => !quoted,
+            Item::Number => false,
             Item::Char(c, quoted) => !quoted && matches!(c, '*' | '?' | '[' | '{'),
             Item::OneOf(values, quoted) => !quoted && !values.iter().all(|value| is_solid(value)),
         });
@@ -148,7 +156,7 @@ impl Word {
     fn prefix(&self, certainty: Certainty) -> Argument {
         let text = self.items.iter().map_while(|item| match item {
             Item::Char(c, _) => Some(*c),
-            Item::OneOf(..) | Item::Unknown(_) => None,
+            Item::OneOf(..) | Item::Unknown(_) | Item::Number => None,
         });
         Argument { text: text.collect(), certainty }
     }
@@ -171,7 +179,7 @@ impl Word {
                         .flat_map(|word| values.iter().map(move |value| with(word, value)))
                         .collect();
                 }
-                Item::Unknown(_) => return None,
+                Item::Unknown(_) | Item::Number => return None,
             }
             if all.len() > MAX_WORDS {
                 return None;
@@ -255,7 +263,7 @@ fn first_brace(word: &[Char]) -> Option<Option<Brace>> {
         }
         let inner = glob::text(&word[start + 1..end]);
         if let Some((first, last)) = inner.split_once("..") {
-            let (Ok(first), Ok(last)) = (first.parse::<u16>(), last.parse::<u16>()) else {
+            let (Some(first), Some(last)) = (bound(first), bound(last)) else {
                 return None;
             };
             let (low, high) = (first.min(last), first.max(last));
@@ -265,8 +273,19 @@ fn first_brace(word: &[Char]) -> Option<Option<Brace>> {
             let parts = (low..=high).map(|n| n.to_string().chars().map(|c| (c, true)).collect());
             return Some(Some((start, end, parts.collect())));
         }
+        // A shell that finds no comma before this brace may take a later one for the end.
+        let rest = &word[end + 1..];
+        if rest.contains(&('}', false)) && rest.contains(&(',', false)) {
+            return None;
+        }
     }
     Some(None)
+}
+
+/// A bound of a range, as plain as that each number between two of them is written in one way.
+fn bound(text: &str) -> Option<u16> {
+    let plain = text == "0" || !text.starts_with(['0', '+', '-']);
+    text.parse().ok().filter(|_| plain)
 }
 
 #[cfg(test)]
