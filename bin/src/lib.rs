@@ -100,7 +100,9 @@ fn config_command(
             commands::config::show(&config::load(named, environment)?, output)
         }
         ConfigCommand::Schema(output) => commands::config::schema(output),
-        ConfigCommand::Init => commands::config::init(std::path::Path::new("rookery.toml")),
+        ConfigCommand::Init => {
+            commands::config::init(named.unwrap_or(std::path::Path::new(config::USUAL_FILE)))
+        }
     }
 }
 

@@ -120,6 +120,10 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// Grants of MCP servers' tools, by a name that agents refer to.
     pub mcp_bundles: BTreeMap<String, McpBundle>,
+    /// What references to files, and to the environment's secrets, stand for, whatever key they are in: as
+    /// secret as a key that is one. Not a key itself.
+    #[serde(skip)]
+    pub referenced: Vec<Secret>,
 }
 
 impl Default for Settings {
@@ -143,6 +147,7 @@ impl Default for Settings {
             channels: ChannelSettings::default(),
             mcp: McpSettings::default(),
             mcp_bundles: BTreeMap::new(),
+            referenced: Vec::new(),
         }
     }
 }
@@ -176,6 +181,8 @@ pub struct GatewaySettings {
     pub listen: String,
     /// Names under which requests may come beside loopback and `listen`, such as that of a proxy before it. A
     /// request for any other name is refused, so that no foreign page reaches the service by a name of its own.
+    /// With a `listen` for all addresses (0.0.0.0) they are all unknown, so that from elsewhere any name goes,
+    /// unless some are given here; an address always goes then.
     pub hosts: Vec<String>,
     /// Largest request body.
     pub body_limit_bytes: usize,

@@ -214,16 +214,23 @@ impl Admin {
 async fn read_body(request: Request) -> Result<Body, Refusal> {
     let typed = request.headers().contains_key(CONTENT_TYPE);
     let bad = |rejection: JsonRejection| {
-        Refusal::new(rejection.status(), "bad_body", rejection.body_text())
+        let (status, code) = match &rejection {
+            JsonRejection::JsonDataError(_) => (StatusCode::BAD_REQUEST, "invalid_field"),
+            JsonRejection::JsonSyntaxError(_) => (StatusCode::BAD_REQUEST, "invalid_json"),
+            JsonRejection::MissingJsonContentType(_) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            }
+            other => (other.status(), "body_broken"),
+        };
+        Refusal::new(status, code, rejection.body_text())
             .hint("send {\"reason\": \"…\"} as application/json, or nothing")
     };
     if typed {
         return Json::<Body>::from_request(request, &()).await.map(|Json(body)| body).map_err(bad);
     }
-    let bytes = request
-        .extract::<Bytes, _>()
-        .await
-        .map_err(|rejection| Refusal::new(rejection.status(), "bad_body", rejection.body_text()))?;
+    let bytes = request.extract::<Bytes, _>().await.map_err(|rejection| {
+        Refusal::new(rejection.status(), "body_broken", rejection.body_text())
+    })?;
     if bytes.is_empty() {
         return Ok(Body::default());
     }

@@ -137,7 +137,7 @@ enum Target {
 }
 
 enum Deed {
-    Live(Operation, Arc<Entry>),
+    Live(Operation, Arc<Entry>, Arc<Directory>),
     /// Of a child without an incarnation: whether it shall be started.
     Down(bool, Placeholder),
 }
@@ -150,13 +150,13 @@ impl Act {
     /// Does it, in the name of `by`.
     pub fn perform(self, by: &str) -> Result<(), InspectError> {
         match self.0 {
-            Deed::Live(operation, entry) => {
+            Deed::Live(operation, entry, directory) => {
                 match operation {
                     Operation::Stop => entry.stop(StopReason::Operator(by.to_owned())),
                     Operation::Kill => entry.kill_by(by),
                     Operation::Restart => entry.restart(StopReason::Operator(by.to_owned())),
                     Operation::Pause | Operation::Resume => {
-                        let done = entry.set_paused(operation == Operation::Pause);
+                        let done = directory.hold(&entry, operation == Operation::Pause);
                         return if done {
                             Ok(())
                         } else {
@@ -228,7 +228,9 @@ impl Inspector {
             (Operation::Pause | Operation::Resume, Target::Live(entry)) if !entry.pausable => {
                 return Err(InspectError::NotPausable(entry.kind));
             }
-            (operation, Target::Live(entry)) => Deed::Live(operation, entry),
+            (operation, Target::Live(entry)) => {
+                Deed::Live(operation, entry, Arc::clone(&self.directory))
+            }
             (Operation::Stop, Target::Down(place)) => Deed::Down(false, place),
             (Operation::Restart, Target::Down(place)) => Deed::Down(true, place),
             (Operation::Kill | Operation::Pause | Operation::Resume, Target::Down(place)) => {

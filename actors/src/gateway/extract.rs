@@ -120,7 +120,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(rejection) => Err(ApiError::bad_request("invalid_query", rejection.body_text())),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                let what = text.strip_prefix("Failed to deserialize query string: ");
+                let message = format!("the query can't be used: {}", what.unwrap_or(&text));
+                Err(ApiError::bad_request("invalid_query", message)
+                    .hint("parameters and their values are listed in messages/WIRE.md"))
+            }
         }
     }
 }

@@ -162,9 +162,12 @@ fn is_our_host(shared: &Shared, peer: Peer, host: &str) -> bool {
     if ours.into_iter().any(|name| !name.is_empty() && host.eq_ignore_ascii_case(name)) {
         return true;
     }
-    // Listening everywhere, our names are not known. Callers from elsewhere need a token or a signature
-    // anyway, which a foreign page does not have.
-    shared.local.ip().is_unspecified() && !peer.is_loopback()
+    if !shared.local.ip().is_unspecified() || peer.is_loopback() {
+        return false;
+    }
+    // Listening everywhere, our addresses are not known; our names are only if they are configured. Callers
+    // from elsewhere need a token or a signature anyway, which a foreign page does not have.
+    gateway.hosts.is_empty() || host.parse::<IpAddr>().is_ok()
 }
 
 fn is_our_origin(shared: &Shared, host: &str, origin: &str) -> bool {

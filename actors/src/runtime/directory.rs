@@ -2,7 +2,7 @@
 //!
 //! Cost: one map insert and remove an actor, a few relaxed atomics a message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -114,6 +114,8 @@ pub struct Directory {
     live: DashMap<ActorId, Arc<Entry>>,
     by_path: DashMap<String, ActorId>,
     placeholders: Mutex<HashMap<String, Placeholder>>,
+    /// Paths that an operator has paused: whoever comes to stand there is paused too.
+    held: Mutex<HashSet<String>>,
     graves: Mutex<VecDeque<Grave>>,
     hook: RwLock<Option<ExitHook>>,
     cleaner: RwLock<Option<Cleaner>>,
@@ -130,6 +132,7 @@ impl Directory {
             live: DashMap::new(),
             by_path: DashMap::new(),
             placeholders: Mutex::new(HashMap::new()),
+            held: Mutex::new(HashSet::new()),
             graves: Mutex::new(VecDeque::new()),
             hook: RwLock::new(None),
             cleaner: RwLock::new(None),
@@ -169,8 +172,27 @@ impl Directory {
             );
         }
         self.placeholders.lock().remove(&entry.path);
+        if entry.pausable && self.held.lock().contains(&entry.path) {
+            entry.set_paused(true);
+        }
         self.by_path.insert(entry.path.clone(), entry.id);
         self.live.insert(entry.id, Arc::clone(entry));
+    }
+
+    /// Pauses or resumes an actor, and whoever takes its place, however far above it something restarts;
+    /// `false` if its kind can't be paused.
+    pub fn hold(&self, entry: &Entry, paused: bool) -> bool {
+        if !entry.pausable {
+            return false;
+        }
+        let mut held = self.held.lock();
+        if paused {
+            held.insert(entry.path.clone());
+        } else {
+            held.remove(&entry.path);
+        }
+        drop(held);
+        entry.set_paused(paused)
     }
 
     /// Takes an ended actor out; keeps it on show if it failed.

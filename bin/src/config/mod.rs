@@ -34,9 +34,10 @@ pub(crate) use shape::nearest;
 pub use show::{redact_url, to_json, to_toml};
 
 use document::{Item, Node};
+use interpolate::References;
 
 /// The file that is read when none is named.
-const USUAL_FILE: &str = "rookery.toml";
+pub const USUAL_FILE: &str = "rookery.toml";
 
 /// The example with every key, as `config init` writes it.
 pub const EXAMPLE: &str = include_str!("../../../deploy/rookery.example.toml");
@@ -105,7 +106,7 @@ pub fn load_for_client(
     let Some(mut root) = root else { return Err(errors) };
     let (shape, mut unresolved) = (schema::settings_shape(), Vec::new());
     overlay::apply(&mut root, &shape, environment, &mut Vec::new());
-    interpolate::apply(&mut root, environment, &mut Vec::new(), &mut unresolved);
+    interpolate::apply(&mut root, environment, &mut References::default(), &mut unresolved);
     let is_needed = |key: &str| needed.iter().any(|needed| key.starts_with(needed));
     let is_elsewhere = |error: &ConfigError| {
         unresolved.contains(error) && !error.key.as_deref().is_some_and(is_needed)
@@ -134,8 +135,8 @@ pub fn load_text(
     overlay::apply(&mut root, &shape, environment, &mut errors);
     // A file of another version has other keys: naming those as unknown would mislead.
     check_version(&root).map_err(|error| fail(vec![error]))?;
-    let mut own_files: Vec<PathBuf> = file.iter().cloned().collect();
-    interpolate::apply(&mut root, environment, &mut own_files, &mut errors);
+    let mut found = References::default();
+    interpolate::apply(&mut root, environment, &mut found, &mut errors);
     shape::check(&root, &shape, &mut errors);
     if !errors.is_empty() {
         // What is of the wrong type is left out, so that the other mistakes are told too.
@@ -155,6 +156,8 @@ pub fn load_text(
     if !errors.is_empty() {
         return Err(fail(errors));
     }
+    settings.referenced = found.secrets;
+    let own_files = file.iter().cloned().chain(found.files).collect();
     Ok(Loaded { settings, file, own_files, warnings })
 }
 

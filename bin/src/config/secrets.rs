@@ -10,7 +10,8 @@ pub fn secrets(settings: &Settings) -> impl Iterator<Item = &Secret> {
     let telegram = settings.channels.telegram.values().map(|bot| &bot.bot_token);
     let hooks = settings.hooks.values().filter_map(|hook| hook.token.as_ref());
     let mcp = settings.mcp.servers.values().flat_map(of_server);
-    keys.chain(tokens).chain(webhooks).chain(telegram).chain(hooks).chain(mcp)
+    let plain = settings.referenced.iter();
+    keys.chain(tokens).chain(webhooks).chain(telegram).chain(hooks).chain(mcp).chain(plain)
 }
 
 fn of_server(server: &McpServerSettings) -> impl Iterator<Item = &Secret> {

@@ -296,6 +296,29 @@ fn environment_and_files_are_resolved_inside_any_text() {
     assert_eq!(loaded.own_files, [PathBuf::from("r.toml"), path]);
 }
 
+// I12: a reference is how a secret gets into any key
+#[test]
+fn what_a_reference_stands_for_is_shown_in_no_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret");
+    std::fs::write(&path, "from-the-file\n").unwrap();
+    let environment =
+        Environment::from([("MY_API_TOKEN", "from-the-environment"), ("REGION", "north-west")]);
+    let text = format!(
+        "[mcp.servers.f]\ncommand='npx'\nargs=['--header=Bearer ${{env:MY_API_TOKEN}}','${{file:{0}}}','${{env:REGION}}']\n\
+         [providers.demo]\nkind='demo'\n[agents.home]\nprovider='demo'\nhooks=['h']\n\
+         [hooks.h]\nevent='before_tool_call'\ncommand=['/bin/x','${{file:{0}}}']",
+        path.display()
+    );
+    let settings = read(&text, &environment).unwrap().settings;
+    for shown in [to_toml(&settings).unwrap(), to_json(&settings).unwrap().to_string()] {
+        assert!(!shown.contains("from-the"), "{shown}");
+        assert!(shown.contains("Bearer [secret]") && shown.contains("north-west"), "{shown}");
+    }
+    let known: Vec<&str> = secrets(&settings).map(|secret| secret.expose()).collect();
+    assert!(known.contains(&"from-the-file") && known.contains(&"from-the-environment"));
+}
+
 #[test]
 fn references_that_lead_nowhere_name_the_key_in_the_order_of_the_file() {
     let text = "[gateway]\nlisten='${env:NOT_SET}'\n[providers.main]\nkind='openai'\nmodel='${file:/not/there}'\n\

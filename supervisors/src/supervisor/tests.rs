@@ -9,6 +9,7 @@ use rookery_messages::tree::ActorStatus;
 use tokio::time::Instant;
 
 use super::*;
+use crate::inspect::{Inspector, Operation};
 use crate::testing::*;
 
 fn ms(millis: u64) -> Duration {
@@ -316,6 +317,21 @@ async fn a_pause_outlives_the_incarnation_until_it_is_resumed() {
     rig.until_status("root/a", ActorStatus::Paused).await;
     rig.directory().find("root/a").unwrap().set_paused(false);
     fail(&rig, &a, "root/a").await;
+    ping(&a).await;
+    rig.until_status("root/a", ActorStatus::Idle).await;
+    rig.finish(&root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_pause_outlives_what_is_above_it_too() {
+    let rig = Rig::new();
+    let (root, [_]) = rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["a"]).await;
+    let inspector = Inspector::new(Arc::clone(rig.directory()));
+    inspector.operate(Operation::Pause, "root/a", "ann").unwrap();
+    rig.finish(&root).await;
+    let (root, [a]) = rig.workers(Strategy::OneForOne, ChildPolicy::default(), ["a"]).await;
+    rig.until_status("root/a", ActorStatus::Paused).await;
+    inspector.operate(Operation::Resume, "root/a", "ann").unwrap();
     ping(&a).await;
     rig.until_status("root/a", ActorStatus::Idle).await;
     rig.finish(&root).await;

@@ -53,7 +53,7 @@ pub(super) fn stopped(stopped: usize, dropped: usize, waiting: usize) -> String 
 pub(super) fn anew(running: bool) -> String {
     let more = if running { ", once the turn that runs has ended" } else { "" };
     format!(
-        "the next message begins a new conversation{more}; nothing of the old one is remembered in it"
+        "the next message begins a new conversation{more}; nothing of the old one is remembered in it, and what was always allowed in it is asked again"
     )
 }
 

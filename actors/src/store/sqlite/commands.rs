@@ -1,5 +1,6 @@
 //! Commands that come as messages: a row, an effect and an answer, in one transaction.
 
+use rookery_messages::approval::Decider;
 use rookery_messages::chat::Usage;
 use rookery_messages::ids::{AgentName, ChannelId, OutboxId, TurnId};
 use rookery_messages::store::{
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::codec::{self, TURN_COLUMNS, TURN_TABLES};
 use super::error::Result;
-use super::{finish, inbox, merge, outbox, records};
+use super::{finish, grants, inbox, merge, outbox, records};
 
 /// Carries a command out, once: the platform's id is the key, as of every message (R3, I2).
 pub(super) fn take(conn: &Connection, command: &NewCommand) -> Result<AcceptOutcome> {
@@ -28,6 +29,11 @@ pub(super) fn take(conn: &Connection, command: &NewCommand) -> Result<AcceptOutc
         CommandAct::Nothing => None,
         CommandAct::BeginAnew => {
             merge::begin_anew(conn, conversation, seq)?;
+            let by = Decider {
+                who: envelope.inbound.sender.id.clone(),
+                via: envelope.inbound.channel.to_string(),
+            };
+            grants::end_of_conversation(conn, conversation, at, &by)?;
             Some(("conversation.new", json!({})))
         }
         CommandAct::UseModel(profile) => {

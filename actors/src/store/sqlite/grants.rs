@@ -84,6 +84,26 @@ pub(super) fn revoke(
     Ok(Some(grant))
 }
 
+/// A new conversation begins under the name of an old one: what was always allowed in that ends with it.
+pub(super) fn end_of_conversation(
+    conn: &Connection,
+    conversation: ConversationId,
+    at: Timestamp,
+    by: &Decider,
+) -> Result<()> {
+    let ids: Vec<[u8; 16]> = conn
+        .prepare_cached(
+            "SELECT id FROM grants WHERE conversation_id = ?1 AND scope = 'conversation' \
+             AND revoked_at IS NULL AND expires_at > ?2",
+        )?
+        .query_map(params![conversation.0.as_bytes(), codec::nanos(at)], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for id in ids {
+        revoke(conn, GrantId(uuid::Uuid::from_bytes(id)), at, by)?;
+    }
+    Ok(())
+}
+
 fn find(conn: &Connection, id: GrantId) -> Result<Option<Grant>> {
     Ok(conn
         .prepare_cached(&format!("SELECT {GRANT_COLUMNS} WHERE id = ?1"))?

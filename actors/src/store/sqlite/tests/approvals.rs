@@ -211,6 +211,22 @@ fn a_grant_for_the_agent_holds_everywhere_until_it_is_taken_back() {
     assert!(matches!(db.write(unknown), Ok(Written::Revoked(None))));
 }
 
+// A085: what was shown was "in this conversation"
+#[test]
+fn a_grant_for_the_conversation_ends_where_a_new_one_begins_under_its_name() {
+    for (scope, holds) in [(GrantScope::Conversation, false), (GrantScope::Agent, true)] {
+        let (mut db, claim, approval) = asked();
+        let (_, always) = always(&mut db, &approval, scope);
+        decide(&mut db, &always);
+        let accept = db.message(&claim.record.conversation, "/new");
+        let anew =
+            NewCommand { accept, act: CommandAct::BeginAnew, reply: "done".into(), post: false };
+        db.write(Write::Command(Box::new(anew))).unwrap();
+        let found = covering(&mut db, approval.conversation_id, "key", 100);
+        assert_eq!(found.is_some(), holds, "{scope:?}");
+    }
+}
+
 #[test]
 fn what_offers_no_grant_cannot_be_granted() {
     let (mut db, claim, _) = asked();
