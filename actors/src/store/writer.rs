@@ -5,8 +5,9 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rookery_messages::store::{
     ClaimOutcome, Read, SendResult, Store, StoreError, StoreReader, Write, Written,
@@ -20,6 +21,10 @@ use super::readers::{ReadReply, Readers};
 const QUEUE: usize = 1_024;
 /// Requests committed together at most; bounds what one slow batch makes others wait.
 const BATCH: usize = 128;
+/// How long nothing may be written before the store is looked after.
+const IDLE: Duration = Duration::from_secs(5);
+/// The same, after a write that failed for the disk.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// Where a write's answer goes.
 pub type WriteReply = oneshot::Sender<Result<Written, StoreError>>;
@@ -91,7 +96,20 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
     let mut writes = Vec::with_capacity(BATCH);
     let mut replies = Vec::with_capacity(BATCH);
     let mut given_back: Vec<Write> = Vec::new();
-    while let Ok(first) = jobs.recv() {
+    let mut failed = false;
+    loop {
+        let first = match jobs.recv_timeout(if failed { FAILED } else { IDLE }) {
+            Ok(first) => first,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let found = if failed { store.probe() } else { store.check() };
+                if found.is_err() != failed {
+                    tell(&found);
+                }
+                failed = found.is_err();
+                continue;
+            }
+        };
         let others = std::iter::from_fn(|| jobs.try_recv().ok());
         for (write, reply) in std::iter::once(first).chain(others).take(BATCH) {
             if !(is_claim(&write) && reply.is_closed()) {
@@ -103,6 +121,8 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             continue;
         }
         let answers = store.apply(&writes);
+        failed =
+            answers.iter().any(|answer| answer.as_ref().is_err_and(StoreError::is_of_the_disk));
         for ((write, reply), answer) in writes.drain(..).zip(replies.drain(..)).zip(answers) {
             if let Err(Ok(untaken)) = reply.send(answer) {
                 given_back.extend(give_back(&write, untaken));
@@ -116,6 +136,14 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             }
             given_back.clear();
         }
+    }
+}
+
+/// The store can't be written any more, or can again.
+fn tell(found: &Result<(), StoreError>) {
+    match found {
+        Ok(()) => tracing::info!("the store can be written again"),
+        Err(error) => tracing::error!(%error, "the store can't be written"),
     }
 }
 
