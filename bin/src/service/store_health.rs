@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rookery_messages::store::{Store, StoreError, Write, Written};
 use rookery_supervisors::health::Check;
 
-/// What became of the last write. The store's own probes end a failure when nobody else writes.
+/// Whether a write failed for the disk. The store's own probe says when that is over.
 #[derive(Default)]
 pub(super) struct StoreHealth {
     failed: Mutex<Option<String>>,
@@ -33,13 +33,9 @@ impl StoreHealth {
 
     fn note(&self, answers: &[Result<Written, StoreError>]) {
         let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
-        match errors.into_iter().find(|error| error.is_of_the_disk()) {
-            Some(error) => self.fails(error),
-            // What is refused for its own sake says nothing of the disk, nor does what may write nothing.
-            None if answers.iter().any(|answer| matches!(answer, Ok(Written::Committed(_)))) => {
-                *self.failed.lock() = None;
-            }
-            None => {}
+        // A write that goes well says little of a disk that took no other one: the store's probe tells.
+        if let Some(error) = errors.into_iter().find(|error| error.is_of_the_disk()) {
+            self.fails(error);
         }
     }
 
@@ -121,12 +117,9 @@ mod tests {
         // One that is refused, or none at all, changes nothing.
         health.note(&[Err(StoreError::Stale)]);
         health.note(&[]);
-        health.note(&[Ok(Written::Done)]);
+        health.note(&[Ok(Written::Done), Ok(Written::Committed(CommitAck::default()))]);
         assert!(store.probe().is_err() && health.standing().is_err());
         *full.lock() = false;
         assert!(store.probe().is_ok() && health.standing().is_ok());
-        health.note(&[Err(StoreError::Full("no space".to_owned()))]);
-        health.note(&[Ok(Written::Committed(CommitAck::default()))]);
-        assert_eq!(health.standing(), Ok(()));
     }
 }
