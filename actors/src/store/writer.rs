@@ -14,6 +14,7 @@ use rookery_messages::store::{
 };
 use rookery_messages::turn::TurnRecord;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::readers::{ReadReply, Readers};
 
@@ -96,17 +97,13 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
     let mut writes = Vec::with_capacity(BATCH);
     let mut replies = Vec::with_capacity(BATCH);
     let mut given_back: Vec<Write> = Vec::new();
-    let mut failed = false;
+    let mut watch = Watch::default();
     loop {
-        let first = match jobs.recv_timeout(if failed { FAILED } else { IDLE }) {
+        let first = match jobs.recv_timeout(watch.pause()) {
             Ok(first) => first,
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                let found = if failed { store.probe() } else { store.check() };
-                if found.is_err() != failed {
-                    tell(&found);
-                }
-                failed = found.is_err();
+                watch.look(store.as_mut());
                 continue;
             }
         };
@@ -121,8 +118,7 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             continue;
         }
         let answers = store.apply(&writes);
-        failed =
-            answers.iter().any(|answer| answer.as_ref().is_err_and(StoreError::is_of_the_disk));
+        watch.note(&answers);
         for ((write, reply), answer) in writes.drain(..).zip(replies.drain(..)).zip(answers) {
             if let Err(Ok(untaken)) = reply.send(answer) {
                 given_back.extend(give_back(&write, untaken));
@@ -136,6 +132,46 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             }
             given_back.clear();
         }
+        // One that is never idle is looked after all the same.
+        if watch.is_due() {
+            watch.look(store.as_mut());
+        }
+    }
+}
+
+/// Looks after the store between writes. After a failure only a probe that goes well says that it is over: a
+/// small write may go where a larger one does not.
+#[derive(Default)]
+struct Watch {
+    /// When a write failed for the disk, or it was last found so.
+    failed: Option<Instant>,
+}
+
+impl Watch {
+    fn pause(&self) -> Duration {
+        if self.failed.is_some() { FAILED } else { IDLE }
+    }
+
+    fn is_due(&self) -> bool {
+        self.failed.is_some_and(|at| at.elapsed() >= FAILED)
+    }
+
+    fn note(&mut self, answers: &[Result<Written, StoreError>]) {
+        let of_the_disk = |answer: &Result<Written, StoreError>| {
+            answer.as_ref().is_err_and(StoreError::is_of_the_disk)
+        };
+        if self.failed.is_none() && answers.iter().any(of_the_disk) {
+            self.failed = Some(Instant::now());
+        }
+    }
+
+    fn look(&mut self, store: &mut dyn Store) {
+        let was = self.failed.is_some();
+        let found = if was { store.probe() } else { store.check() };
+        if found.is_err() != was {
+            tell(&found);
+        }
+        self.failed = found.is_err().then(Instant::now);
     }
 }
 

@@ -326,6 +326,7 @@ impl Store for SqliteStore {
 
     fn probe(&mut self) -> Result<(), StoreError> {
         let try_it = || -> Result<(), Fault> {
+            self.place.has_room()?;
             run(&self.conn, "BEGIN IMMEDIATE")?;
             run(
                 &self.conn,

@@ -10,6 +10,10 @@ use rookery_messages::store::StoreError;
 
 use super::lock::beside;
 
+/// What has to be free after a write that failed until the store counts as writable again, in bytes: some
+/// messages, and what becomes of them.
+const ROOM: u64 = 512 * 1_024;
+
 /// A file, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
@@ -50,6 +54,20 @@ impl Place {
         let log = beside(path, "-wal");
         let log_seen = Cell::new(Identity::of(&log));
         Self { path: path.to_owned(), log, database: Identity::of(path), log_seen }
+    }
+
+    /// Whether there is room for more than a few small writes. Where that can't be told, the write tells.
+    pub(super) fn has_room(&self) -> Result<(), StoreError> {
+        let Ok(disk) = rustix::fs::statvfs(&self.path) else { return Ok(()) };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        match free < ROOM {
+            true => Err(StoreError::Full(format!(
+                "{} KiB are free, at {}",
+                free / 1_024,
+                self.path.display()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Two look-ups of names: small beside a commit.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rookery_messages::ids::CallId;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -110,10 +111,13 @@ pub(super) fn members(mark: &Mark) -> Vec<Member> {
         .collect()
 }
 
-/// Takes what was left to us and has ended off the system's list.
+/// Takes what was left to us and has ended off the system's list. All who wait for a child hear of each end; one
+/// of them looks. What ends meanwhile is found at the next end, or at that of its call.
 pub(super) fn reap() {
-    if family::adopts() {
+    static LOOKS: AtomicBool = AtomicBool::new(false);
+    if family::adopts() && !LOOKS.swap(true, Ordering::AcqRel) {
         family::reap(children(&table(), false));
+        LOOKS.store(false, Ordering::Release);
     }
 }
 
