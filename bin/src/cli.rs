@@ -49,6 +49,8 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
+    /// Shows the busiest actors, anew every second at a terminal, until Ctrl-C.
+    Top(TopArgs),
     /// Shows, stops, kills, restarts, pauses or resumes one actor.
     #[command(subcommand)]
     Actor(ActorCommand),
@@ -64,7 +66,7 @@ pub enum Command {
     /// Checks receipts of tool results.
     #[command(subcommand)]
     Receipts(ReceiptsCommand),
-    /// Lists conversations.
+    /// Lists, shows or deletes conversations.
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// Lists channels, or checks that all of them are up.
@@ -76,6 +78,13 @@ pub enum Command {
     /// Lists, searches, shows, forgets or exports what is remembered.
     #[command(subcommand)]
     Memory(MemoryCommand),
+    /// Copies the databases of this configuration to a folder, while the service runs or not.
+    Backup {
+        /// The folder; it is made, and must not hold a backup yet.
+        to: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Lists crashes of actors.
     Crashes(Output),
     /// Lists who did what.
@@ -394,6 +403,47 @@ pub enum PairCommand {
 pub enum SessionsCommand {
     /// Lists conversations, newest first.
     List(Output),
+    /// Shows one, and what was said in it last.
+    Show {
+        /// Its id, or the end of it, as `rookery sessions list` has it.
+        id: String,
+        /// At most so many messages.
+        #[arg(long)]
+        limit: Option<u32>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Deletes one for good: what was said, its turns, its grants. Memory is kept: see `rookery memory forget`.
+    Delete {
+        /// Its id, or the end of it.
+        id: String,
+    },
+}
+
+/// What `top` puts first.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TopBy {
+    /// Messages that wait.
+    #[default]
+    Mailbox,
+    /// Messages handled in a second.
+    Rate,
+    /// How long the message in hand takes.
+    Busy,
+    /// Messages handled in all.
+    Handled,
+}
+
+#[derive(Args, Clone, Copy)]
+pub struct TopArgs {
+    /// What comes first.
+    #[arg(long, value_enum, default_value_t)]
+    pub by: TopBy,
+    /// At most so many actors.
+    #[arg(long, default_value_t = 20)]
+    pub limit: usize,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Which entries of the memory.

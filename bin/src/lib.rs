@@ -77,6 +77,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let loaded = config::load(named, &environment)?;
             block_on(async move { commands::mcp::login(&loaded.settings, &server).await })
         }
+        Command::Backup { to, output } => {
+            commands::backup::run(&config::load(named, &environment)?, &to, output)
+        }
         Command::Run => block_on(run::run(named, &environment)),
         Command::Chat(args) => block_on(run::chat(named, &environment, &remote, args)),
         Command::Doctor { live, output } => {

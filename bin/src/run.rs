@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_actors::tool::process::adopt_orphans;
 use rookery_messages::settings::Settings;
 use rookery_messages::store::StoreError;
 use sd_notify::NotifyState;
@@ -126,6 +127,10 @@ enum Started {
 
 async fn start(loaded: &Loaded, signals: &mut Signals) -> Result<Started, Failure> {
     let address = endpoint::listen_address(&loaded.settings)?;
+    // What a command leaves behind is ours to end, however it tries to get away (I6).
+    if let Err(error) = adopt_orphans() {
+        tracing::warn!(%error, "a command that sets out to get away from its call can't be followed");
+    }
     let starting = service::start(loaded.settings.clone(), loaded.own_files.clone(), Vec::new());
     let started = tokio::select! {
         started = starting => started,
@@ -191,11 +196,7 @@ async fn live(
         match talk {
             Some(args) => chat::run(&client, &args, &mut signals).await,
             None => {
-                let asked = signals.next().await;
-                let signal = match asked {
-                    Asked::Interrupt => "SIGINT",
-                    Asked::Terminate => "SIGTERM",
-                };
+                let signal = signals.next().await.name();
                 tracing::info!(signal, "asked to end");
                 Ok(Exit::Ok)
             }
@@ -217,7 +218,8 @@ async fn live(
     }
     // A further signal means: don't wait.
     let hurry = Box::pin(async move {
-        signals.next().await;
+        // A terminal that goes may say so more than once.
+        while signals.next().await == Asked::HangUp {}
     });
     // The tree lives until the last phase; after that there is little left to watch.
     let ending = running.shutdown(hurry);

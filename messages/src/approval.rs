@@ -177,6 +177,16 @@ pub struct GrantOffer {
     pub pattern: String,
     /// SHA-256 (hex) of exactly what the pattern stands for.
     pub key: String,
+    /// It can only hold in its conversation: it may run files that nothing is bound to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub narrow: bool,
+}
+
+impl GrantOffer {
+    /// Whether a grant of it may hold there.
+    pub fn allows(&self, scope: GrantScope) -> bool {
+        !self.narrow || scope == GrantScope::Conversation
+    }
 }
 
 /// The place of a request among those of one response, which are shown together.

@@ -277,6 +277,8 @@ pub enum Admission {
         wait: Duration,
         /// What caused it.
         cause: ModelErrorClass,
+        /// The provider asked for longer than it is believed.
+        capped: bool,
     },
     /// Not at all: the key is refused, or the configuration is wrong.
     Refused(ModelError),

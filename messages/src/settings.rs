@@ -407,6 +407,10 @@ pub struct ProviderSettings {
     /// Most calls begun in a minute. Absent: as many as come.
     #[serde(default)]
     pub requests_per_minute: Option<u32>,
+    /// The longest wait in seconds that the provider may ask for (`Retry-After`); one that asks for days is asked
+    /// again after this time.
+    #[serde(default = "defaults::max_retry_after_secs")]
+    pub max_retry_after_secs: u64,
 }
 
 impl ProviderSettings {
@@ -427,6 +431,7 @@ impl ProviderSettings {
             max_attempts: defaults::max_attempts(),
             price: None,
             requests_per_minute: None,
+            max_retry_after_secs: defaults::max_retry_after_secs(),
         }
     }
 }
@@ -435,6 +440,10 @@ impl ProviderSettings {
 mod defaults {
     pub(super) fn idle_timeout_secs() -> u64 {
         90
+    }
+    pub(super) fn max_retry_after_secs() -> u64 {
+        // A call waits for 300 s in all, and those that wait come back spread out.
+        240
     }
     pub(super) fn max_concurrency() -> usize {
         64

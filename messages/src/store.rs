@@ -39,6 +39,17 @@ pub trait Store: Send + 'static {
     /// At start, holding the lock: bumps every epoch. What a former life left sending stays so until its
     /// channel's sender says what is to become of it ([`Write::ReleaseOutbox`]).
     fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError>;
+
+    /// Now and then while nothing is written: whether what is held open is still the store. Cheap.
+    fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// After a failure, while nothing is written: tries a write that says nothing, so that it is known when the
+    /// store can be written again.
+    fn probe(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A reading half of a backend: several may be used beside the writer.

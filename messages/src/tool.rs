@@ -34,6 +34,9 @@ pub mod text {
     /// A `Once` call that began in a former life.
     pub const OUTCOME_UNKNOWN: &str = "[outcome unknown] the service was interrupted after this call had \
          begun; it may or may not have had its effect. It was not repeated. Check before trying again.";
+    /// A `Once` call that gave no answer in time.
+    pub const MAY_HAVE_RUN: &str =
+        "it may or may not have had its effect: check before trying again";
     /// A tool that crashed.
     pub const CRASHED: &str = "the tool crashed; only this call is affected";
     /// A tool that an operator killed.
@@ -322,17 +325,26 @@ pub struct ToolResult {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// It failed, and nobody knows whether it had its effect: it must not be repeated unasked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl ToolResult {
     /// A success.
     pub fn ok(output: impl Into<String>) -> Self {
-        Self { success: true, output: output.into(), error: None }
+        Self { success: true, output: output.into(), error: None, unknown: false }
     }
 
     /// A failure: what was tried, why it failed, what to do.
     pub fn failed(error: impl Into<String>) -> Self {
-        Self { success: false, output: String::new(), error: Some(error.into()) }
+        let error = Some(error.into());
+        Self { success: false, output: String::new(), error, unknown: false }
+    }
+
+    /// A call of which nobody knows what became of it: what was tried, why no answer came, what to check.
+    pub fn outcome_unknown(error: impl Into<String>) -> Self {
+        Self { unknown: true, ..Self::failed(error) }
     }
 
     /// The text a model reads: output, then the error.

@@ -375,3 +375,58 @@ async fn operators_see_and_decide_from_the_command_line() {
     assert_eq!(world.cli(&["sessions", "list"]).await.code, Some(0));
     world.finish().await;
 }
+
+// DESIGN section 7: top and sessions
+#[tokio::test]
+async fn the_busiest_actors_and_one_conversation_are_shown_and_a_conversation_is_deleted() {
+    let world = World::start(program!(), Config::new()).await;
+    world.api.say("first", "hello there").await;
+    world.api.say("second", "stay").await;
+    let top = world.cli(&["top", "--json", "--by", "handled", "--limit", "3"]).await;
+    assert_eq!(top.code, Some(0), "{top:?}");
+    let actors = top.json()["actors"].as_array().unwrap().clone();
+    assert_eq!(actors.len(), 3);
+    let handled: Vec<u64> = actors.iter().map(|one| one["handled"].as_u64().unwrap()).collect();
+    assert!(handled.is_sorted_by(|a, b| a >= b) && handled[0] > 0, "{handled:?}");
+    assert!(actors[0]["path"].as_str().unwrap().starts_with("root"), "{actors:?}");
+    let text = world.cli(&["top"]).await;
+    assert!(text.out.starts_with("ACTOR") && text.out.contains("root/store"), "{text:?}");
+
+    let list = world.cli(&["sessions", "list", "--json"]).await.json();
+    let row = |name: &str| {
+        let all = list.as_array().unwrap();
+        all.iter().find(|row| row["conversation"] == name).unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let (first, second) = (row("first"), row("second"));
+    let shown = world.cli(&["sessions", "show", &first[24..]]).await;
+    assert!(shown.out.contains("hello there") && shown.out.contains("assistant"), "{shown:?}");
+    let json = world.cli(&["sessions", "show", &first, "--json"]).await.json();
+    assert_eq!(json["session"]["id"], first.as_str());
+    assert_eq!(json["messages"].as_array().unwrap().len(), 2, "{json}");
+
+    world.model.script("hang", [Reply::silence()]);
+    let open = world.api.tell("second", "hang").await;
+    world.model.counted(3).await;
+    let refused = world.cli(&["sessions", "delete", &second]).await;
+    assert!(refused.code == Some(1) && refused.err.contains("cancel that first"), "{refused:?}");
+    world.api.cancel(&open).await;
+    world.api.ended(&open).await;
+    let deleted = world.cli(&["sessions", "delete", &second]).await;
+    assert_eq!(deleted.code, Some(0), "{deleted:?}");
+    let left = world.cli(&["sessions", "list", "--json"]).await.json();
+    let left: Vec<&str> =
+        left.as_array().unwrap().iter().filter_map(|row| row["conversation"].as_str()).collect();
+    assert_eq!(left, ["first"]);
+    assert_eq!(world.cli(&["sessions", "show", &second]).await.code, Some(1));
+    let ledger = world.api.ledger().await;
+    assert_eq!((ledger.accepted, ledger.open), (3, 0));
+    // It begins anew.
+    assert_eq!(world.api.say("second", "again").await.result(), "answered");
+    assert_eq!(world.api.transcript("second").await.len(), 2);
+    let mut world = world;
+    world.stop().await;
+    world.over();
+}

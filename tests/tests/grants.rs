@@ -291,3 +291,58 @@ async fn a_question_routed_to_sockets_is_shown_there_now_and_later_and_answered_
     later.close().await;
     world.finish().await;
 }
+
+// A085: what a build includes can't be bound, so that its grant is its conversation's, and says so
+#[tokio::test]
+async fn always_for_a_build_holds_in_its_conversation_while_its_first_file_stays_as_it_is() {
+    let world = World::start(program!(), supervised()).await;
+    world.put("Makefile", "all:\n\techo one >> log\n");
+    let (turn, approval) = shell(&world, "build", "make -s all").await;
+    let approval = approval.unwrap();
+    let pattern = approval["offer"]["pattern"].as_str().unwrap();
+    assert!(
+        pattern.contains("Makefile") && pattern.contains("in this conversation only"),
+        "{pattern}"
+    );
+    let wide = json!({"decision": "always", "scope": "agent"});
+    let refused = world.api.decide(&approval, &wide).await;
+    assert_eq!((refused.status, refused.code()), (409, "narrow_grant"), "{refused:?}");
+    decide(&world, &turn, &approval, "always").await;
+    assert_eq!(shell(&world, "again", "make -s all").await.1, None);
+    assert_eq!(world.read("log"), "one\none\n");
+    world.put("Makefile", "all:\n\techo evil >> log\n");
+    let (turn, asks) = shell(&world, "changed", "make -s all").await;
+    decide(&world, &turn, &asks.expect("the changed build asks"), "deny").await;
+    assert_eq!(world.read("log"), "one\none\n");
+    world.finish().await;
+}
+
+// A085, A089: a yes to git is none to what a repository's settings say later
+#[tokio::test]
+async fn a_grant_for_git_does_not_hold_once_the_repository_names_a_program() {
+    let world = World::start(program!(), supervised()).await;
+    let git = |arguments: &[&str]| {
+        let ran = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+            .args(arguments)
+            .current_dir(world.work("."))
+            .env("HOME", world.dir())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    git(&["init", "-q", "."]);
+    git(&["config", "user.name", "a"]);
+    git(&["config", "user.email", "a@b"]);
+    let command = "git commit -q --allow-empty -m x";
+    let (turn, approval) = shell(&world, "commit", command).await;
+    decide(&world, &turn, &approval.expect("a commit asks"), "always").await;
+    assert_eq!(shell(&world, "again", command).await.1, None);
+    git(&["config", "filter.x.clean", "touch evil"]);
+    let (turn, asks) = shell(&world, "hostile", command).await;
+    let asks = asks.expect("it asks again");
+    assert!(asks["reason"].as_str().unwrap().contains("filter.*.clean"), "{asks}");
+    assert!(asks.get("offer").is_none_or(Value::is_null), "{asks}");
+    decide(&world, &turn, &asks, "deny").await;
+    world.finish().await;
+}

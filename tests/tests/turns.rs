@@ -419,3 +419,43 @@ async fn turns_can_be_listed_by_conversation_and_state() {
     assert_eq!(none.as_array().or_else(|| none["turns"].as_array()).unwrap().len(), 0);
     world.finish().await;
 }
+
+// A036: what a provider's filter took away is no whole answer
+#[tokio::test]
+async fn an_answer_that_a_filter_ended_says_so_and_one_that_it_took_away_fails_at_once() {
+    let world = world().await;
+    world.model.script("half", [Reply::stream().delta("Once upon").complete("content_filter")]);
+    let turn = world.api.say("c", "half").await;
+    assert_eq!((turn.result(), turn.fault()), ("answered", "content_filter"), "{turn:?}");
+    assert!(turn.text().starts_with("Once upon"), "{turn:?}");
+    assert!(turn.text().contains("content filter ended the answer here"), "{turn:?}");
+    world.model.script("none", [Reply::stream().complete("content_filter")]);
+    let turn = world.api.say("c", "none").await;
+    assert_eq!((turn.result(), turn.fault()), ("failed", "content_filter"), "{turn:?}");
+    // Nobody asks the same again, which would be refused again.
+    assert_eq!(world.model.requests_for("none").len(), 1);
+    world.finish().await;
+}
+
+// R19, I1: a turn whose agent is gone from the configuration can still be ended
+#[tokio::test]
+async fn a_turn_whose_agent_is_not_configured_any_more_can_be_cancelled() {
+    let extra = "[agents.other]\nprovider = \"main\"\nworkspace = \"{dir}/other\"\n\
+                 channels = [\"webhook.other\"]\n[channels.webhook.other]\n";
+    let mut world = World::start(program!(), Config::new().extra(extra)).await;
+    world.model.script("go", [Reply::silence()]);
+    let body = message(&fresh_id(), "c", "go");
+    let answer = world.api.post("/v1/channels/webhook/other", &body).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let id = answer.body["turn"].as_str().unwrap().to_owned();
+    world.model.counted(1).await;
+    world.service.kill_9().await;
+    world.reconfigure(Config::new());
+    world.service.restart().await;
+    assert_ne!(world.api.turn(&id).await.state, "ended");
+    world.api.cancel(&id).await;
+    let turn = world.api.ended(&id).await;
+    assert_eq!(turn.result(), "cancelled", "{turn:?}");
+    assert_eq!(world.api.say("c", "hello").await.result(), "answered");
+    world.finish().await;
+}

@@ -186,7 +186,8 @@ mod tests {
         let shown = text(&asked);
         assert!(shown.contains("shell (high risk)") && shown.contains("rm \\u{202e}x"), "{shown}");
         assert_eq!(buttons(&asked).len(), 1);
-        asked.offer = Some(GrantOffer { pattern: "shell rm".into(), key: "k".into() });
+        asked.offer =
+            Some(GrantOffer { pattern: "shell rm".into(), key: "k".into(), narrow: false });
         assert!(text(&asked).ends_with("Always would cover: shell rm"));
         let pressed: Vec<_> = buttons(&asked)
             .concat()

@@ -239,7 +239,11 @@ impl Base {
             approvers: vec![claim.sender.clone()],
             asked_for: None,
             summary: "path=a.txt".to_owned(),
-            offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+            offer: Some(GrantOffer {
+                pattern: "file_write {}".to_owned(),
+                key: "key".to_owned(),
+                narrow: false,
+            }),
             batch: None,
             route: None,
             state: ApprovalState::Pending,

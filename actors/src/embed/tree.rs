@@ -192,6 +192,7 @@ impl Children {
             provider: builder.provider,
             max_concurrency: 64,
             requests_per_minute: None,
+            max_retry_after: std::time::Duration::from_secs(300),
         };
         let provider = self.child::<ProviderActor>(ctx, SpawnSpec::new("provider"), args).await?;
         let hub = EventHub::new(world.clone());

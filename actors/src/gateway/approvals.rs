@@ -174,6 +174,14 @@ pub(super) async fn settle(
             "this call can't be granted for later; approve it for this once",
         ));
     }
+    if always && approval.offer.as_ref().is_some_and(|offer| !offer.allows(scope)) {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "narrow_grant",
+            "this can only be granted in its conversation: it may run files that no grant can be bound to; \
+             say `always` with scope `conversation`, or approve it for this once",
+        ));
+    }
     let grant = always.then(|| NewGrant {
         id: GrantId(deps.world.ids.next()),
         scope,

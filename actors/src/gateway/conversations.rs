@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
+use rookery_messages::approval::Decider;
 use rookery_messages::caller::Caller;
 use rookery_messages::chat::ChatMessage;
-use rookery_messages::ids::ChannelId;
+use rookery_messages::ids::{ChannelId, ConversationId};
+use rookery_messages::settings::AuthRole;
 use rookery_messages::store::{ConversationRow, StoredMessage};
 use rookery_messages::time::rfc3339_millis;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::access::View;
+use super::access::{View, require};
 use super::deps::Shared;
 use super::error::ApiError;
 use super::extract::ApiQuery;
@@ -58,6 +60,19 @@ pub(super) async fn messages(
     let found = found.ok_or_else(|| ApiError::not_found("conversation"))?;
     let show = |stored| shown(stored, &shared.deps.redactor);
     Ok(Json(json!({ "messages": found.iter().map(show).collect::<Vec<_>>() })))
+}
+
+/// `DELETE /admin/v1/conversations/<id>`: what was said in it, its turns and its grants, for good.
+pub(super) async fn forget(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    require(&caller, AuthRole::Admin)?;
+    let id: ConversationId = id.parse().map_err(|_| ApiError::not_found("conversation"))?;
+    let by = Decider { who: caller.name, via: caller.via };
+    shared.deps.store.forget_conversation(id, shared.deps.world.now(), by).await?;
+    Ok(Json(json!({ "id": id, "deleted": true })))
 }
 
 /// A message as the API shows it: `{role, content, turn, at, calls?, call?}`. What the model may read in

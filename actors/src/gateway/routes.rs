@@ -44,6 +44,7 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/admin/v1/ledger", get(admin::ledger))
         .route("/admin/v1/audit", get(admin::audit))
         .route("/admin/v1/conversations", get(conversations::list))
+        .route("/admin/v1/conversations/{id}", delete(conversations::forget))
         .with_state(Arc::clone(shared))
         .merge(page::routes());
     for extra in &shared.deps.extra {

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::external::MAX_ANSWER_BYTES;
+use crate::tool::process::{Kin, spawn};
 
 /// What is passed on of its environment.
 const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
@@ -80,6 +81,7 @@ struct Running {
     group: Option<Pid>,
     // After the group's kill: until it is reaped nobody else gets its id.
     child: Child,
+    _kin: Kin,
 }
 
 impl Drop for Running {
@@ -95,7 +97,8 @@ impl Running {
         };
         let passed = VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let environment: Vec<(&str, OsString)> = passed.collect();
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env_clear()
             .envs(environment)
@@ -103,10 +106,10 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        let (child, kin) = spawn(&mut command, None)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok(Self { group, child })
+        Ok(Self { group, child, _kin: kin })
     }
 
     /// Resolves when the leader has ended. It is not reaped yet, so that its id stays taken.

@@ -266,13 +266,14 @@ impl Call {
             attempt += 1;
             let slot = match self.admission(profile).await {
                 Ok(Admission::Granted(slot)) => slot,
-                Ok(Admission::CoolingDown { until, wait, cause }) => {
+                Ok(Admission::CoolingDown { until, wait, cause, capped }) => {
                     let error = ModelError {
                         class: cause,
                         message: format!(
-                            "provider {} asks to wait until {}",
+                            "provider {} asks to wait until {}{}",
                             profile.name,
-                            rfc3339_millis(until)
+                            rfc3339_millis(until),
+                            longer(&profile.name, capped)
                         ),
                         retry_after: Some(wait),
                     };
@@ -282,7 +283,7 @@ impl Call {
                     if !is_last || waited > LONGEST_COOLDOWN_WAIT {
                         return Err(Failed { error, final_: false });
                     }
-                    self.wait(profile, wait).await;
+                    self.wait(profile, wait, capped).await;
                     attempt -= 1;
                     continue;
                 }
@@ -303,20 +304,21 @@ impl Call {
             // With a time from the provider the profile's actor cools down and says until when.
             if failed.error.retry_after.is_none() {
                 let half = pause / 2;
-                self.wait(profile, half + self.world.jitter(half)).await;
+                self.wait(profile, half + self.world.jitter(half), false).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
 
-    async fn wait(&self, profile: &ProfileRef, wait: Duration) {
+    async fn wait(&self, profile: &ProfileRef, wait: Duration, capped: bool) {
         if wait > TELL_AFTER {
             let until = self.world.now() + wait;
             self.voice.tell(TurnEventKind::Notice {
                 text: format!(
-                    "waiting for provider {} until {}",
+                    "waiting for provider {} until {}{}",
                     profile.name,
-                    rfc3339_millis(until)
+                    rfc3339_millis(until),
+                    longer(&profile.name, capped)
                 ),
             });
         }
@@ -502,8 +504,9 @@ impl Call {
         usage: Usage,
     ) -> Result<ModelResponse, ModelError> {
         // V-E18: an empty completion is a failed attempt; one that used up its output limit is not,
-        // since trying again would do the same.
-        if text.trim().is_empty() && calls.is_empty() && finish != FinishReason::Length {
+        // since trying again would do the same; nor is one that the provider's filter took away.
+        let told = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
+        if text.trim().is_empty() && calls.is_empty() && !told {
             return Err(ModelError::new(
                 ModelErrorClass::Empty,
                 format!("provider {} gave an empty answer", profile.name),
@@ -561,5 +564,15 @@ fn take_textual(calls: &mut Vec<RawCall>, textual: Vec<RawCall>, finish: &mut Fi
     // The cap of the output still says that the last call may be cut.
     if calls.len() > native && *finish != FinishReason::Length {
         *finish = FinishReason::ToolCalls;
+    }
+}
+
+/// What is said of a wait that is shorter than the provider asked for (V-L6).
+fn longer(profile: &str, capped: bool) -> String {
+    match capped {
+        true => format!(
+            " (it asked for longer, and providers.{profile}.max_retry_after_secs is the most that is waited)"
+        ),
+        false => String::new(),
     }
 }

@@ -14,8 +14,6 @@ use tokio::time::Instant;
 const FIRST_COOLDOWN: Duration = Duration::from_secs(2);
 /// The longest cooldown of our own making.
 const LONGEST_OWN_COOLDOWN: Duration = Duration::from_secs(60);
-/// The longest cooldown that is believed.
-const LONGEST_COOLDOWN: Duration = Duration::from_secs(3_600);
 /// Failures in a row that open the circuit.
 const MOST_FAILURES: u32 = 8;
 /// How long an open circuit lets nobody through; doubles while its probes fail.
@@ -33,12 +31,16 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(super) struct Wait {
     pub(super) wait: Duration,
     pub(super) cause: ModelErrorClass,
+    /// The provider asked for longer than it is believed.
+    pub(super) capped: bool,
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Health {
     per_minute: Option<usize>,
+    /// The longest cooldown that is believed.
+    longest: Duration,
     /// When the calls of the last minute began.
     begun: VecDeque<Instant>,
     cooling: Option<Until>,
@@ -53,6 +55,7 @@ pub(super) struct Health {
 struct Until {
     at: Instant,
     cause: ModelErrorClass,
+    capped: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +75,9 @@ enum Circuit {
 }
 
 impl Health {
-    pub(super) fn new(requests_per_minute: Option<u32>) -> Self {
+    pub(super) fn new(requests_per_minute: Option<u32>, longest: Duration) -> Self {
         Self {
+            longest,
             per_minute: requests_per_minute.and_then(|most| usize::try_from(most).ok()),
             begun: VecDeque::new(),
             cooling: None,
@@ -89,14 +93,15 @@ impl Health {
         if let Some(cooling) = self.cooling
             && !left(cooling.at).is_zero()
         {
-            return Err(Wait { wait: left(cooling.at), cause: cooling.cause });
+            let Until { at, cause, capped } = cooling;
+            return Err(Wait { wait: left(at), cause, capped });
         }
         match self.circuit {
             Circuit::Open { until, cause, .. } if !left(until).is_zero() => {
-                return Err(Wait { wait: left(until), cause });
+                return Err(Wait { wait: left(until), cause, capped: false });
             }
             Circuit::Probing { since, cause, .. } if now < since + PROBE_PATIENCE => {
-                return Err(Wait { wait: PROBE_WAIT, cause });
+                return Err(Wait { wait: PROBE_WAIT, cause, capped: false });
             }
             Circuit::Closed | Circuit::Open { .. } | Circuit::Probing { .. } => {}
         }
@@ -106,7 +111,8 @@ impl Health {
                 && let Some(oldest) = self.begun.get(self.begun.len().saturating_sub(most))
             {
                 let wait = left(*oldest + MINUTE);
-                return Err(Wait { wait, cause: ModelErrorClass::RateLimited });
+                let cause = ModelErrorClass::RateLimited;
+                return Err(Wait { wait, cause, capped: false });
             }
         }
         Ok(())
@@ -169,13 +175,14 @@ impl Health {
         };
         let wait = doubled(FIRST_BREAK, breaks, LONGEST_BREAK);
         self.circuit = Circuit::Open { until: now + wait, cause, breaks: breaks.saturating_add(1) };
-        Some(Wait { wait: cooled.map_or(wait, |cooled| cooled.wait.max(wait)), cause })
+        let capped = cooled.is_some_and(|cooled| cooled.capped && cooled.wait >= wait);
+        Some(Wait { wait: cooled.map_or(wait, |cooled| cooled.wait.max(wait)), cause, capped })
     }
 
     fn cool(&mut self, now: Instant, error: &ModelError) -> Option<Wait> {
         let is_cooling = self.cooling.is_some_and(|cooling| now < cooling.at);
         let wait = match (error.retry_after, error.class) {
-            (Some(after), _) => after.min(LONGEST_COOLDOWN),
+            (Some(after), _) => after.min(self.longest),
             (None, ModelErrorClass::Server) => return None,
             // Of many in flight the first one counts: the others met the same wall.
             (None, _) if is_cooling => return None,
@@ -185,12 +192,13 @@ impl Health {
                 wait
             }
         };
+        let capped = error.retry_after.is_some_and(|after| after > self.longest);
         let at = now + wait;
         if self.cooling.is_some_and(|cooling| cooling.at >= at) {
             return None;
         }
-        self.cooling = Some(Until { at, cause: error.class });
-        Some(Wait { wait, cause: error.class })
+        self.cooling = Some(Until { at, cause: error.class, capped });
+        Some(Wait { wait, cause: error.class, capped })
     }
 
     /// For the tree: `closed`, `open` or `probing`.
@@ -211,6 +219,8 @@ fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = secs(3_600);
+
     const fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -226,7 +236,7 @@ mod tests {
     // A045, V-L6
     #[test]
     fn one_refusal_with_a_time_cools_down_for_just_that_time() {
-        let (mut health, now) = (Health::new(None), Instant::now());
+        let (mut health, now) = (Health::new(None, LONGEST), Instant::now());
         let limited = error(ModelErrorClass::RateLimited, Some(7));
         assert_eq!(health.failed(now, &limited).map(|wait| wait.wait), Some(secs(7)));
         // However often it is asked meanwhile.
@@ -237,13 +247,13 @@ mod tests {
         // What is absurd is not believed.
         let absurd = error(ModelErrorClass::RateLimited, Some(999_999));
         health.failed(now, &absurd);
-        assert_eq!(wait(&health, now), Some(LONGEST_COOLDOWN));
+        assert_eq!(wait(&health, now), Some(LONGEST));
     }
 
     // A045
     #[test]
     fn refusals_without_a_time_double_once_a_cooldown_and_not_once_a_call() {
-        let (mut health, mut now) = (Health::new(None), Instant::now());
+        let (mut health, mut now) = (Health::new(None, LONGEST), Instant::now());
         for want in [2, 4, 8, 16, 32, 60, 60] {
             let overloaded = error(ModelErrorClass::RateLimited, None);
             assert!(health.failed(now, &overloaded).is_some());
@@ -260,7 +270,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_open_the_circuit_and_one_probe_at_a_time_closes_it() {
-        let (mut health, mut now) = (Health::new(None), Instant::now());
+        let (mut health, mut now) = (Health::new(None, LONGEST), Instant::now());
         let down = error(ModelErrorClass::Network, None);
         for _ in 1..MOST_FAILURES {
             assert_eq!(health.failed(now, &down), None);
@@ -283,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_never_reports_does_not_keep_the_circuit_open() {
-        let (mut health, now) = (Health::new(None), Instant::now());
+        let (mut health, now) = (Health::new(None, LONGEST), Instant::now());
         for _ in 0..MOST_FAILURES {
             health.failed(now, &error(ModelErrorClass::Server, None));
         }
@@ -298,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_request_or_a_key_is_no_evidence_against_the_provider() {
-        let (mut health, now) = (Health::new(None), Instant::now());
+        let (mut health, now) = (Health::new(None, LONGEST), Instant::now());
         for class in [
             ModelErrorClass::Auth,
             ModelErrorClass::Quota,
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn no_minute_has_more_calls_than_the_limit() {
-        let (mut health, start) = (Health::new(Some(3)), Instant::now());
+        let (mut health, start) = (Health::new(Some(3), LONGEST), Instant::now());
         let mut begun = Vec::new();
         for second in 0..200 {
             let now = start + secs(second);

@@ -6,6 +6,7 @@
 //! provider (A045).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rookery_messages::exit::ActorError;
 use rookery_messages::model::{Admission, ModelError, ModelProvider, ProviderMsg, Slot};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
-use super::health::Health;
+use super::health::{Health, Wait};
 use crate::runtime::{Ctx, Supervised};
 
 /// See the module's documentation.
@@ -31,6 +32,8 @@ pub struct ProviderArgs {
     pub max_concurrency: usize,
     /// Most calls begun in a minute.
     pub requests_per_minute: Option<u32>,
+    /// The longest wait that it may ask for.
+    pub max_retry_after: Duration,
 }
 
 /// What it knows.
@@ -49,7 +52,7 @@ impl Supervised for ProviderActor {
 
     fn start(_: &mut Ctx<Self>, args: ProviderArgs) -> Result<Profile, ActorError> {
         let places = Arc::new(Semaphore::new(args.max_concurrency));
-        let health = Health::new(args.requests_per_minute);
+        let health = Health::new(args.requests_per_minute, args.max_retry_after);
         Ok(Profile { args, places, health, last_error: None })
     }
 
@@ -103,7 +106,9 @@ impl Profile {
         let later = self.health.look(Instant::now()).err()?;
         // Those that wait come back spread over a tenth of the time, not all at once (A046).
         let wait = later.wait + ctx.world().jitter(later.wait / 10);
-        Some(Admission::CoolingDown { until: ctx.world().now() + wait, wait, cause: later.cause })
+        let until = ctx.world().now() + wait;
+        let Wait { cause, capped, .. } = later;
+        Some(Admission::CoolingDown { until, wait, cause, capped })
     }
 
     fn give_place(&mut self, ctx: &mut Ctx<ProviderActor>, mut reply: oneshot::Sender<Admission>) {
@@ -138,6 +143,7 @@ impl Profile {
                 profile = self.args.name,
                 until = rfc3339_millis(ctx.world().now() + later.wait),
                 cause = later.cause.code(),
+                capped = later.capped,
                 "provider is left alone for a while"
             );
         }

@@ -3,7 +3,11 @@
 //! A tool's call is its arguments. A command is the simple command it comes down to: its program as it was
 //! found, its words as they stand. What a shell is told to run (`bash -lc 'git status'`) is that command,
 //! not the shell. A script is its content: the changed one is another one. A command that is no simple one
-//! is its whole text, with the files it names as they are.
+//! is its whole text, with the files it names as they are. A program that looks for its files itself (`make`,
+//! `npm`, `cargo`) is bound to those it starts from; what they include can't be known, so that *always* holds
+//! in the conversation only, and says so.
+
+mod build_files;
 
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +19,8 @@ use sha2::{Digest, Sha256};
 
 use super::arguments::{arguments_hash, canonical_arguments, hex};
 use super::programs;
-use super::shell::{is_runner, plain_words, runs_files};
+use super::shell::{is_runner, loads_files, plain_words, runs_files};
+use build_files::build_files;
 
 /// Longest pattern, in bytes. What is cut is said to be.
 const MAX_PATTERN_BYTES: usize = 4_096;
@@ -37,7 +42,12 @@ pub struct Cover {
     pub binds_files: bool,
     /// It may run one of them: a yes to it holds only while they stay as they are.
     pub runs_files: bool,
+    /// It may run files that can't be bound: it can only hold in its conversation.
+    pub narrow: bool,
 }
+
+/// What is said of a cover that can't hold elsewhere.
+const NARROW: &str = " (in this conversation only, and whatever the files say by then that it includes or looks for itself)";
 
 /// What a grant for this call would cover; none if nothing can be granted, because a file the command
 /// names can't be bound.
@@ -53,24 +63,31 @@ pub fn cover(
     let Some(command) = &effects.command else {
         let pattern = short(format!("{tool} {}", canonical_arguments(shown)));
         let key = arguments_hash(arguments);
-        return Some(Cover { pattern, key, binds_files: false, runs_files: false });
+        return Some(Cover { pattern, key, binds_files: false, runs_files: false, narrow: false });
     };
     let folder = effects.reads.first().map_or(workspace.to_path_buf(), |dir| workspace.join(dir));
     let place = Place { folder: &folder, workspace };
     let mut others = arguments.clone();
     others.remove("command");
-    let (what, text, files, runs) = match simple(command, &place, MAX_SHELLS) {
+    let (what, text, files, runs, narrow) = match simple(command, &place, MAX_SHELLS) {
         Some(simple) => {
+            let narrow = simple.runs_unbound(&place);
             let files = place.bound(simple.files())?;
             let what = json!({ "program": simple.program, "words": simple.words });
-            (what, simple.text(), files, true)
+            (what, simple.text(), files, true, narrow)
         }
         None => {
-            if place.runs(command) && hides_files(command) {
+            let runs = place.runs(command);
+            if runs && hides_files(command) {
                 return None;
             }
-            let files = place.bound(place.named(command))?;
-            (json!({ "text": command }), command.clone(), files, place.runs(command))
+            let mut files = place.named(command);
+            let narrow = words(command).any(loads_files);
+            files.extend(build_files(words(command), &folder));
+            files.sort();
+            files.dedup();
+            let files = place.bound(files)?;
+            (json!({ "text": command }), command.clone(), files, runs, narrow)
         }
     };
     let bound: Vec<Value> = files.iter().map(|(path, hash)| json!([path, hash])).collect();
@@ -79,6 +96,9 @@ pub fn cover(
     object.insert("command".to_owned(), what);
     object.insert("files".to_owned(), Value::Array(bound));
     object.insert("others".to_owned(), Value::Object(others.clone()));
+    if narrow {
+        object.insert("narrow".to_owned(), Value::Bool(true));
+    }
     let key = hex(&Sha256::digest(canonical_arguments(&object).as_bytes()));
     let mut pattern = format!("{tool}: {text}");
     if !others.is_empty() {
@@ -88,8 +108,12 @@ pub fn cover(
         let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
         let _ = write!(pattern, " (while {} stay as they are)", names.join(", "));
     }
+    let mut pattern = short(pattern);
+    if narrow {
+        pattern.push_str(NARROW);
+    }
     let binds_files = !files.is_empty();
-    Some(Cover { pattern: short(pattern), key, binds_files, runs_files: binds_files && runs })
+    Some(Cover { pattern, key, binds_files, runs_files: binds_files && runs, narrow })
 }
 
 fn short(pattern: String) -> String {
@@ -186,17 +210,39 @@ struct Simple {
 }
 
 impl Simple {
-    /// What it would run: a program of the workspace, and for a program that runs what its arguments say
-    /// the files they name.
+    /// What it would run: a program of the workspace, and for a program that runs what its arguments say, or
+    /// starts one that does (`timeout 9 sh a.sh`), the files they name and those it starts from.
     fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.program.clone()];
-        let program = self.program.to_string_lossy();
-        if runs_files(&program) {
+        if self.runs_files() {
             files.extend(
                 self.words.iter().map(|word| self.folder.join(word)).filter(|p| p.is_file()),
             );
+            files.extend(build_files(self.all_words(), &self.folder));
+            files.sort();
+            files.dedup();
         }
         files
+    }
+
+    fn runs_files(&self) -> bool {
+        runs_files(&self.program.to_string_lossy()) || self.words.iter().any(|word| is_runner(word))
+    }
+
+    fn all_words(&self) -> impl Iterator<Item = &str> {
+        self.program.to_str().into_iter().chain(self.words.iter().map(String::as_str))
+    }
+
+    /// Whether it may run files that its words don't name: a build, or a program that runs files and is given
+    /// none. A program of the workspace is bound itself.
+    fn runs_unbound(&self, place: &Place<'_>) -> bool {
+        let named = || self.words.iter().any(|word| self.folder.join(word).is_file());
+        let name = self.program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // These run what their words say, and nothing else.
+        let told = matches!(name, "find" | "sed" | "awk" | "env")
+            && !self.words.iter().any(|word| is_runner(word));
+        self.all_words().any(loads_files)
+            || (self.runs_files() && !told && !place.is_ours(&self.program) && !named())
     }
 
     fn text(&self) -> String {
@@ -355,6 +401,70 @@ mod tests {
         }
         for command in ["cat a.sh", "echo x >> a.sh", "sort a.sh | uniq > b.sh", "ls && id"] {
             assert!(!room.of(command).runs_files, "{command}");
+        }
+    }
+
+    // A085: what a build starts from is bound, and what that includes is owned up to
+    #[test]
+    fn a_build_is_bound_to_what_it_starts_from_and_narrowed_to_its_conversation() {
+        let room = Room::new();
+        let put = |name: &str, text: &str| fs::write(room.0.path().join(name), text).unwrap();
+        fs::create_dir(room.0.path().join("sub")).unwrap();
+        for (command, file) in [
+            ("make test", "Makefile"),
+            ("timeout 60 make test", "Makefile"),
+            ("make -C sub", "sub/Makefile"),
+            ("make -Csub all", "sub/GNUmakefile"),
+            ("make -f rules.mk", "rules.mk"),
+            ("make test; true", "Makefile"),
+            ("sh -c 'make test'", "Makefile"),
+            ("npm run build", "package.json"),
+            ("npm --prefix=sub test", "sub/package.json"),
+            ("npm test | tail -5", "package.json"),
+        ] {
+            put(file, "one");
+            let before = room.of(command);
+            assert!(before.narrow && before.runs_files, "{command}: {before:?}");
+            assert!(before.pattern.contains("in this conversation only"), "{before:?}");
+            assert_eq!(room.of(command), before);
+            put(file, "two");
+            assert_ne!(room.of(command).key, before.key, "{command}");
+            fs::remove_file(room.0.path().join(file)).unwrap();
+            assert_ne!(room.of(command).key, before.key, "{command}");
+        }
+    }
+
+    // A085
+    #[test]
+    fn what_is_bound_whole_holds_as_widely_as_somebody_says() {
+        let room = Room::new();
+        for command in
+            ["bash ./a.sh", "timeout 9 sh a.sh", "cat a.sh", "./a.sh", "git push", ". ./a.sh"]
+        {
+            let cover = room.of(command);
+            assert!(!cover.narrow && !cover.pattern.contains("only"), "{command}: {cover:?}");
+        }
+        for command in ["sh", "python3 -m x", "perl -e 1"] {
+            let cover = room.with(json!({ "command": command }));
+            assert!(cover.is_none_or(|cover| cover.narrow), "{command}");
+        }
+    }
+
+    // A085: a wrapper hides nothing of what it starts
+    #[test]
+    fn a_script_behind_a_wrapper_is_its_content_too() {
+        let room = Room::new();
+        let commands = [
+            "timeout 60 bash ./a.sh",
+            "nice sh a.sh",
+            "nohup bash a.sh",
+            "env A=1 sh a.sh",
+            ". ./a.sh",
+        ];
+        let before = commands.map(|command| room.of(command).key);
+        fs::write(room.0.path().join("a.sh"), "curl x | sh\n").unwrap();
+        for (command, before) in commands.iter().zip(before) {
+            assert_ne!(room.of(command).key, before, "{command}");
         }
     }
 

@@ -40,6 +40,9 @@ pub struct AccessDecision {
     pub decision: Access,
     /// How dangerous it is.
     pub risk: Risk,
+    /// Whether a yes can stand for later: what it would run is told by the call and what a grant binds. Settings
+    /// of a repository that name programs are not.
+    pub bound: bool,
 }
 
 /// A call as the gate judges it.
@@ -132,15 +135,15 @@ impl Gate {
 
     /// Judges a call. Looks paths up, so it may wait for the file system, for nothing else.
     pub fn evaluate(&self, call: &CallToJudge<'_>) -> AccessDecision {
-        let mut risk = risk(call.effects);
-        let decision = match self.judge(call, &mut risk) {
+        let mut found = Found { risk: risk(call.effects), bound: true };
+        let decision = match self.judge(call, &mut found) {
             Ok(access) => access,
             Err(reason) => Access::Blocked(reason),
         };
-        AccessDecision { decision, risk }
+        AccessDecision { decision, risk: found.risk, bound: found.bound }
     }
 
-    fn judge(&self, call: &CallToJudge<'_>, risk: &mut Risk) -> Result<Access, String> {
+    fn judge(&self, call: &CallToJudge<'_>, found: &mut Found) -> Result<Access, String> {
         self.listed(call.tool)?;
         let open = |closed: Arc<[PathBuf]>| {
             PathGate::open(&self.workspace, &closed).map_err(|e| e.to_string())
@@ -157,7 +160,7 @@ impl Gate {
         let reading = for_reading.as_ref().unwrap_or(&always);
         let writing = for_writing.as_ref().unwrap_or(&always);
         if call.effects.writes.iter().any(|path| starts_later_at(writing, path)) {
-            *risk = Risk::High;
+            found.risk = Risk::High;
         }
         for (gate, paths) in [(reading, &call.effects.reads), (writing, &call.effects.writes)] {
             for path in paths {
@@ -175,32 +178,32 @@ impl Gate {
         let verdict = match &call.effects.command {
             Some(command) => {
                 let gates = [&always, reading, writing];
-                Some(self.judge_command(command, &call.effects.reads, gates)?)
+                let judged = self.judge_command(command, &call.effects.reads, gates)?;
+                found.bound = judged.bound;
+                found.risk = judged.verdict.risk();
+                Some(judged.verdict)
             }
             None => None,
         };
-        if let Some(verdict) = &verdict {
-            *risk = verdict.risk();
-        }
         let changes = call.effects.effects != Effects::ReadOnly;
-        if self.profile.level == AutonomyLevel::Readonly && (changes || *risk > Risk::Low) {
+        if self.profile.level == AutonomyLevel::Readonly && (changes || found.risk > Risk::Low) {
             let what = if changes { "changes things" } else { "reaches out" };
             return Err(format!(
                 "tool `{}` {what}, and the risk profile's `level` is readonly",
                 call.tool
             ));
         }
-        self.ask_or_run(call, *risk, verdict)
+        self.ask_or_run(call, *found, verdict)
     }
 
     /// What is left when nothing blocks: does it ask?
     fn ask_or_run(
         &self,
         call: &CallToJudge<'_>,
-        risk: Risk,
+        found: Found,
         verdict: Option<CommandVerdict>,
     ) -> Result<Access, String> {
-        let tool = call.tool;
+        let (tool, risk) = (call.tool, found.risk);
         let contains = |list: &[String]| list.iter().any(|name| name == tool);
         let always = self.always_asks(tool);
         let full = self.profile.level == AutonomyLevel::Full;
@@ -239,7 +242,7 @@ impl Gate {
             return Ok(Access::Allowed(Authority::Approved { approval }));
         }
         match call.grant {
-            Some(grant) if !always && covers(grant, call) => {
+            Some(grant) if !always && found.bound && covers(grant, call) => {
                 Ok(Access::Allowed(Authority::Granted { grant: grant.id }))
             }
             _ => Ok(Access::NeedsApproval(reason)),
@@ -258,6 +261,13 @@ impl Gate {
             _ => Ok(()),
         }
     }
+}
+
+/// What was found out about a call on the way.
+#[derive(Clone, Copy)]
+struct Found {
+    risk: Risk,
+    bound: bool,
 }
 
 /// The paths that are closed to calls that read, that write, that do both.

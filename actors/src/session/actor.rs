@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rookery_messages::address::Address;
 use rookery_messages::delegation::TaskState;
 use rookery_messages::event::TurnEventKind;
@@ -171,6 +172,10 @@ impl Supervised for SessionActor {
                 _ => {
                     let comes = state.claiming || state.ready.is_some();
                     state.cancelled = Some(turn).filter(|_| comes);
+                    // It may be the one that waits for its agent to be configured again.
+                    if std::mem::take(&mut state.waits) {
+                        state.next(ctx).await?;
+                    }
                 }
             },
             // A pause is an operator's: it lasts, so its session does not go to rest.
@@ -423,6 +428,12 @@ impl Session {
                 self.lose(ctx, &claim, why);
                 return Ok(());
             }
+            Err(Unfit::Waits)
+                if self.cancelled.take() == Some(record.id) || claim.cancel_requested =>
+            {
+                self.end_cancelled(ctx, &claim);
+                return Ok(());
+            }
             Err(Unfit::Waits) => {
                 // The configuration changed under an open row. It waits, visibly, until both are back; having
                 // been looked at is no attempt that crashed.
@@ -527,24 +538,49 @@ impl Session {
         });
     }
 
+    /// A turn whose agent or channel is not configured any more is ended without it.
+    fn end_cancelled(&mut self, ctx: &mut Ctx<SessionActor>, claim: &TurnClaim) {
+        let record = claim.record.clone();
+        let finish = TurnFinish {
+            outcome: Outcome::Cancelled,
+            reply: None,
+            error: None,
+            usage: record.usage,
+        };
+        let commit = ending(claim, finish, ctx.world().now());
+        let (store, hub) = (self.deps.store.clone(), Arc::clone(&self.deps.hub));
+        self.waits = true;
+        ctx.task(async move {
+            match commit_patiently(&store, commit).await {
+                Ok(_) => {
+                    let ended = TurnEventKind::Ended {
+                        outcome: Outcome::Cancelled,
+                        reply: None,
+                        usage: record.usage,
+                        error: None,
+                        into: None,
+                    };
+                    hub.publish(record.conversation_id, record.id, ended);
+                }
+                Err(error) => {
+                    tracing::warn!(turn = %record.id, %error, "a cancelled turn's end was not written");
+                }
+            }
+            Some(SessionMsg::Retry)
+        });
+    }
+
     /// A task that can't go on is lost, with its reason (T24).
     fn lose(&mut self, ctx: &mut Ctx<SessionActor>, claim: &TurnClaim, why: String) {
         let record = &claim.record;
         tracing::warn!(task = %record.id, %why, "a background task is lost");
-        let mut commit =
-            TurnCommit::new(record.id, record.conversation_id, claim.fence, ctx.world().now());
         let finish = TurnFinish {
             outcome: Outcome::Failed,
             reply: None,
             error: Some(TurnError::new("lost", why.clone())),
             usage: record.usage,
         };
-        commit.entries.push(JournalEntry {
-            attempt: claim.fence.attempt,
-            seq: 1,
-            kind: JournalKind::Ended { finish: finish.clone() },
-        });
-        commit.finish = Some(finish);
+        let commit = ending(claim, finish, ctx.world().now());
         let (store, hub) = (self.deps.store.clone(), Arc::clone(&self.deps.hub));
         let (task, parent) = (record.id, record.parent.clone());
         self.waits = true;
@@ -601,4 +637,17 @@ impl Session {
         let timer = self.idle.0;
         self.idle.1 = ctx.after(self.deps.session_idle, SessionMsg::IdleTimeout { timer });
     }
+}
+
+/// The commit that ends a claimed turn without running it.
+fn ending(claim: &TurnClaim, finish: TurnFinish, now: Timestamp) -> TurnCommit {
+    let TurnRecord { id, conversation_id, .. } = claim.record;
+    let mut commit = TurnCommit::new(id, conversation_id, claim.fence, now);
+    commit.entries.push(JournalEntry {
+        attempt: claim.fence.attempt,
+        seq: 1,
+        kind: JournalKind::Ended { finish: finish.clone() },
+    });
+    commit.finish = Some(finish);
+    commit
 }

@@ -164,6 +164,7 @@ impl Rig {
             provider: provider.clone(),
             max_concurrency: 4,
             requests_per_minute: None,
+            max_retry_after: std::time::Duration::from_secs(300),
         };
         let profile_actor =
             spawner.spawn::<ProviderActor>(SpawnSpec::new("provider"), args).await.unwrap();

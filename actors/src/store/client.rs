@@ -145,6 +145,7 @@ fn has_key(write: &Write) -> bool {
         | Write::CancelTurn { .. }
         | Write::DecideApproval(_)
         | Write::RevokeGrant { .. }
+        | Write::ForgetConversation { .. }
         | Write::ReleaseOutbox { .. }
         | Write::MarkOutbox { .. }
         | Write::Channel(_)
@@ -261,6 +262,16 @@ impl StoreClient {
     ) -> Result<Option<Grant>, StoreError> {
         answer!(self.write(Write::RevokeGrant { id, at, by }).await?, Written::Revoked)
             .map(|found| found.map(|grant| *grant))
+    }
+
+    /// A conversation goes for good, if nothing of it is going on.
+    pub async fn forget_conversation(
+        &self,
+        id: ConversationId,
+        at: Timestamp,
+        by: Decider,
+    ) -> Result<(), StoreError> {
+        self.done(Write::ForgetConversation { id, at, by }).await
     }
 
     /// Takes due rows of a channel's outbox: each conversation's first.

@@ -5,14 +5,16 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rookery_messages::store::{
     ClaimOutcome, Read, SendResult, Store, StoreError, StoreReader, Write, Written,
 };
 use rookery_messages::turn::TurnRecord;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::readers::{ReadReply, Readers};
 
@@ -20,6 +22,10 @@ use super::readers::{ReadReply, Readers};
 const QUEUE: usize = 1_024;
 /// Requests committed together at most; bounds what one slow batch makes others wait.
 const BATCH: usize = 128;
+/// How long nothing may be written before the store is looked after.
+const IDLE: Duration = Duration::from_secs(5);
+/// The same, after a write that failed for the disk.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// Where a write's answer goes.
 pub type WriteReply = oneshot::Sender<Result<Written, StoreError>>;
@@ -91,7 +97,16 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
     let mut writes = Vec::with_capacity(BATCH);
     let mut replies = Vec::with_capacity(BATCH);
     let mut given_back: Vec<Write> = Vec::new();
-    while let Ok(first) = jobs.recv() {
+    let mut watch = Watch::default();
+    loop {
+        let first = match jobs.recv_timeout(watch.pause()) {
+            Ok(first) => first,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                watch.look(store.as_mut());
+                continue;
+            }
+        };
         let others = std::iter::from_fn(|| jobs.try_recv().ok());
         for (write, reply) in std::iter::once(first).chain(others).take(BATCH) {
             if !(is_claim(&write) && reply.is_closed()) {
@@ -103,6 +118,7 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             continue;
         }
         let answers = store.apply(&writes);
+        watch.note(&answers);
         for ((write, reply), answer) in writes.drain(..).zip(replies.drain(..)).zip(answers) {
             if let Err(Ok(untaken)) = reply.send(answer) {
                 given_back.extend(give_back(&write, untaken));
@@ -116,6 +132,54 @@ fn write_until_closed(mut store: Box<dyn Store>, jobs: Receiver<Job>) {
             }
             given_back.clear();
         }
+        // One that is never idle is looked after all the same.
+        if watch.is_due() {
+            watch.look(store.as_mut());
+        }
+    }
+}
+
+/// Looks after the store between writes. After a failure only a probe that goes well says that it is over: a
+/// small write may go where a larger one does not.
+#[derive(Default)]
+struct Watch {
+    /// When a write failed for the disk, or it was last found so.
+    failed: Option<Instant>,
+}
+
+impl Watch {
+    fn pause(&self) -> Duration {
+        if self.failed.is_some() { FAILED } else { IDLE }
+    }
+
+    fn is_due(&self) -> bool {
+        self.failed.is_some_and(|at| at.elapsed() >= FAILED)
+    }
+
+    fn note(&mut self, answers: &[Result<Written, StoreError>]) {
+        let of_the_disk = |answer: &Result<Written, StoreError>| {
+            answer.as_ref().is_err_and(StoreError::is_of_the_disk)
+        };
+        if self.failed.is_none() && answers.iter().any(of_the_disk) {
+            self.failed = Some(Instant::now());
+        }
+    }
+
+    fn look(&mut self, store: &mut dyn Store) {
+        let was = self.failed.is_some();
+        let found = if was { store.probe() } else { store.check() };
+        if found.is_err() != was {
+            tell(&found);
+        }
+        self.failed = found.is_err().then(Instant::now);
+    }
+}
+
+/// The store can't be written any more, or can again.
+fn tell(found: &Result<(), StoreError>) {
+    match found {
+        Ok(()) => tracing::info!("the store can be written again"),
+        Err(error) => tracing::error!(%error, "the store can't be written"),
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rookery_messages::address::Reserved;
 use rookery_messages::exit::{ActorError, StopReason};
-use rookery_messages::tool::{BatchMsg, RunnableCall, SlotOutcome, ToolMsg, ToolResult, text};
+use rookery_messages::tool::{
+    BatchMsg, Effects, RunnableCall, SlotOutcome, ToolMsg, ToolResult, text,
+};
 use rookery_messages::turn::CallState;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -35,6 +37,7 @@ pub struct ToolArgs {
 pub struct ToolRun {
     slot: usize,
     name: String,
+    effects: Effects,
     report: Option<Reserved<BatchMsg>>,
     cancel: CancellationToken,
     grace: Duration,
@@ -58,14 +61,15 @@ impl Supervised for ToolActor {
 
     fn start(ctx: &mut Ctx<Self>, args: ToolArgs) -> Result<ToolRun, ActorError> {
         let ToolArgs { slot, name, call, report } = args;
-        let RunnableCall { tool, arguments, context, .. } = *call;
+        let RunnableCall { tool, arguments, context, effects } = *call;
         let (cancel, grace) = (context.cancel.clone(), context.grace);
         let limit = tool.timeout(&arguments);
         ctx.after(limit, ToolMsg::TimedOut);
         ctx.task(async move { Some(ToolMsg::Done(tool.execute(&arguments, &context).await)) });
         ctx.set_waiting_on(Some(name.clone()));
         let began = Instant::now();
-        Ok(ToolRun { slot, name, report: Some(report), cancel, grace, limit, began, ending: None })
+        let report = Some(report);
+        Ok(ToolRun { slot, name, effects, report, cancel, grace, limit, began, ending: None })
     }
 
     async fn handle(
@@ -118,6 +122,7 @@ impl ToolRun {
         match self.ending {
             // What it finished before it noticed stands (V-I12).
             _ if result.success => self.outcome(CallState::Succeeded, result.model_text()),
+            None if result.unknown => self.outcome(CallState::Unknown, result.model_text()),
             None => self.outcome(CallState::Failed, result.model_text()),
             Some(_) => self.cut_short(&result.output),
         }
@@ -125,10 +130,15 @@ impl ToolRun {
 
     fn cut_short(&self, output: &str) -> SlotOutcome {
         let (state, why) = match self.ending {
-            Some(Ending::TimedOut) | None => (
-                CallState::Failed,
-                format!("error: {} did not end within {} s", self.name, self.limit.as_secs()),
-            ),
+            Some(Ending::TimedOut) | None => {
+                let why =
+                    format!("error: {} did not end within {} s", self.name, self.limit.as_secs());
+                match self.effects {
+                    // I5: it ran, and what became of it is not known.
+                    Effects::Once => (CallState::Unknown, format!("{why}; {}", text::MAY_HAVE_RUN)),
+                    Effects::ReadOnly | Effects::Idempotent => (CallState::Failed, why),
+                }
+            }
             Some(Ending::Stopped) => (CallState::Interrupted, text::INTERRUPTED_RUNNING.to_owned()),
         };
         let text = if output.is_empty() { why } else { format!("{output}\n{why}") };

@@ -4,9 +4,12 @@
 //! A group is ended by what the kernel says of it, not by what we remember: members are looked up in
 //! `/proc`. A process that left its group is still found by a mark in its environment, and by one that it
 //! inherits whatever it does to its environment, group and session: a limit that Linux keeps and never
-//! applies (`RLIMIT_LOCKS`, `getrlimit(2)`). Only a program that sets out to get away, by lowering that very
-//! limit (`ulimit -x`) in a session of its own without its environment, is not found.
+//! applies (`RLIMIT_LOCKS`, `getrlimit(2)`). One that sets out to get away, by lowering that very limit
+//! (`ulimit -x`) in a session of its own without its environment, is found by its parents, and once they are
+//! gone as an orphan that is left to us (`family`). Only after a crash of the service itself nobody can tell
+//! any more whose such a one was; a service manager that ends the whole control group does (`deploy/`).
 
+mod family;
 mod group;
 mod scan;
 #[cfg(test)]
@@ -20,6 +23,7 @@ use rookery_messages::tool::ProcessRecord;
 use rustix::process::{Pid, Signal};
 use tokio::time::Instant;
 
+pub use family::{Kin, adopt_orphans, spawn};
 pub use group::{Launch, Pipes, ProcessGroup, StartError};
 use scan::{Mark, Member};
 
@@ -30,6 +34,9 @@ pub const CALL_VARIABLE: &str = "ROOKERY_CALL";
 const SURVIVOR_GRACE: Duration = Duration::from_secs(1);
 /// How long killed processes may take to go. Only the kernel can delay that.
 const KILL_WAIT: Duration = Duration::from_secs(2);
+/// How often who is left of an aborted call is killed, and what lies between.
+const KILL_ROUNDS: u32 = 50;
+const KILL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The id of this boot of the machine: start times and process ids mean nothing across boots.
 pub fn boot_id() -> io::Result<String> {
@@ -146,7 +153,22 @@ impl Target {
             let _ = rustix::process::kill_process_group(group, signal);
         }
         for member in members.iter().filter(|member| !member.in_group) {
-            scan::signal_marked(member.pid, self.call, signal);
+            scan::signal_one(member, signal);
+        }
+    }
+
+    /// Kills who left the group, without anybody waiting for it. The group itself was killed, and its id may be
+    /// somebody else's soon. Blocks for a moment.
+    fn kill_rest(self) {
+        let rest = Self { group: None, ..self };
+        let mark = Mark { group: None, call: self.call, since: self.since };
+        for _ in 0..KILL_ROUNDS {
+            let members = scan::members(&mark);
+            if members.is_empty() {
+                return;
+            }
+            rest.signal(&members, Signal::KILL);
+            std::thread::sleep(KILL_PAUSE);
         }
     }
 }

@@ -60,6 +60,7 @@ impl Judge {
             offer: why.offer.map(|cover| GrantOffer {
                 pattern: redactor.clean(&cover.pattern),
                 key: cover.key.clone(),
+                narrow: cover.narrow,
             }),
             batch: None,
             route,

@@ -82,7 +82,8 @@ impl Judge {
         let alone = calls.iter().filter(|call| self.changes(call)).count() <= 1;
         self.grants.lock().clear();
         for (index, call) in calls.into_iter().enumerate() {
-            let cut = index == last && *finish == FinishReason::Length;
+            let ends = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
+            let cut = index == last && ends;
             let one = self.judge_one(index, call, cut, alone, &mut twins).await;
             judged.push(one);
         }
@@ -172,7 +173,7 @@ impl Judge {
         let (cover, grant);
         let mut offer = None;
         if matches!(decision.decision, Access::NeedsApproval(_)) {
-            cover = self.cover(name, arguments, effects);
+            cover = decision.bound.then(|| self.cover(name, arguments, effects)).flatten();
             // What a sibling could change while it waits is not surely what was granted (A085).
             let steady = cover.as_ref().filter(|cover| alone || !cover.binds_files);
             grant = match steady {
@@ -282,9 +283,10 @@ impl Judge {
                 let asked = self.approvals.iter().find(|known| known.id == *approval);
                 let offer = asked.and_then(|asked| asked.offer.as_ref());
                 if let Some(offer) = offer.filter(|_| effects.command.is_some())
-                    && self
-                        .cover(name, arguments, effects)
-                        .is_none_or(|now| now.runs_files && now.key != offer.key)
+                    && (!self.bundle.gate.evaluate(&ask).bound
+                        || self
+                            .cover(name, arguments, effects)
+                            .is_none_or(|now| now.runs_files && now.key != offer.key))
                 {
                     return Verdict::Filled(SlotOutcome::unrun(
                         CallState::Blocked,

@@ -58,7 +58,8 @@ pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Res
     let mut alive = true;
     loop {
         if let Some(exit) = link.perform(&mut chat, steps).await? {
-            to_stdout(&chat.leave_line())?;
+            // Where the terminal is gone, nobody reads it.
+            let _ = to_stdout(&chat.leave_line());
             link.close().await;
             return Ok(exit);
         }
@@ -81,7 +82,7 @@ pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Res
             line = next_line(&mut input), if chat.wants_input() => chat.input(&line),
             asked = signals.next() => match asked {
                 Asked::Interrupt => chat.interrupt(),
-                Asked::Terminate => vec![Step::Leave(left(mode))],
+                Asked::Terminate | Asked::HangUp => vec![Step::Leave(left(mode))],
             },
             _ = keepalive.tick() => {
                 if !std::mem::take(&mut alive) || !link.ping().await {

@@ -120,9 +120,8 @@ impl View {
                 // What is a command is shown whole: it is not what stands in the arguments. Those are above.
                 let command = offer.pattern.starts_with(&format!("{}: ", approval.tool));
                 let pattern = if command { pattern } else { short(&pattern) };
-                format!(
-                    "  always covers, in this conversation (or say agent: in all of its): {pattern}\n"
-                )
+                let wider = if offer.narrow { "" } else { " (or say agent: in all of its)" };
+                format!("  always covers, in this conversation{wider}: {pattern}\n")
             }
             None => String::new(),
         };

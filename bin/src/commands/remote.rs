@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{
     ActorCommand, ApprovalsCommand, AuditArgs, ChannelsCommand, Command, DeadLettersCommand,
-    Output, PairCommand, ReceiptsCommand, SessionsCommand, TurnsCommand, Which,
+    Output, PairCommand, ReceiptsCommand, TurnsCommand, Which,
 };
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
@@ -31,10 +31,8 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         Command::Approvals(command) => approvals(client, command).await?,
         Command::Deadletters(command) => dead_letters(client, command).await?,
         Command::Receipts(command) => return receipts(client, command).await,
-        Command::Sessions(SessionsCommand::List(output)) => {
-            let value = client.get(&["v1", "conversations"], &[]).await?;
-            print(output, value, |value| Ok(lists::sessions(&client.read_list(value)?)))?;
-        }
+        Command::Top(args) => super::top::run(client, args).await?,
+        Command::Sessions(command) => super::sessions::run(client, command).await?,
         Command::Channels(command) => return channels(client, command).await,
         Command::Pair(command) => pair(client, command).await?,
         Command::Memory(command) => super::memory::run(client, command).await?,
@@ -56,6 +54,7 @@ pub async fn run(client: &Client, command: Command) -> Result<Exit, Failure> {
         Command::Run
         | Command::Chat(_)
         | Command::Doctor { .. }
+        | Command::Backup { .. }
         | Command::Policy(_)
         | Command::Tools(_)
         | Command::Mcp(_)
@@ -82,21 +81,31 @@ async fn show_tree(client: &Client, output: Output) -> Result<(), Failure> {
 }
 
 /// A terminal whose size can't be had.
-const USUAL_SIZE: (u16, u16) = (80, 24);
+pub(super) const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// Until Ctrl-C, or until the service can't be asked any more.
 async fn watch_tree(client: &Client, output: Output) -> Result<(), Failure> {
     let mut signals = Signals::take()?;
-    let on_screen = std::io::stdout().is_terminal() && !output.json;
-    if on_screen {
-        // The other screen: what was on this one is there again afterwards.
-        to_stdout("\u{1b}[?1049h\u{1b}[?25l")?;
+    if std::io::stdout().is_terminal() && !output.json {
+        return on_screen(watch(client, output, true, &mut signals)).await;
     }
-    let ended = watch(client, output, on_screen, &mut signals).await;
-    if on_screen {
-        to_stdout("\u{1b}[?25h\u{1b}[?1049l")?;
-    }
+    watch(client, output, false, &mut signals).await
+}
+
+/// Does something on the other screen: what was on this one is there again afterwards.
+pub(super) async fn on_screen(
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    to_stdout("\u{1b}[?1049h\u{1b}[?25l")?;
+    let ended = work.await;
+    to_stdout("\u{1b}[?25h\u{1b}[?1049l")?;
     ended
+}
+
+/// Line over line, in one piece: the screen does not flicker.
+pub(super) fn draw(text: &str) -> Result<(), Failure> {
+    let text = text.replace('\n', "\u{1b}[K\r\n");
+    to_stdout(&format!("\u{1b}[H{text}\u{1b}[K\u{1b}[J"))
 }
 
 async fn watch(
@@ -116,10 +125,7 @@ async fn watch(
         if on_screen {
             let (width, height) = crossterm::terminal::size().unwrap_or(USUAL_SIZE);
             let snapshot = client.read::<TreeSnapshot>(value)?;
-            let shown = tree::fitted(&snapshot, width.into(), height.into());
-            // Line over line, in one piece: the screen does not flicker.
-            let shown = shown.replace('\n', "\u{1b}[K\r\n");
-            to_stdout(&format!("\u{1b}[H{shown}\u{1b}[K\u{1b}[J"))?;
+            draw(&tree::fitted(&snapshot, width.into(), height.into()))?;
         } else {
             print(output, value, |value| Ok(tree::tree(&client.read::<TreeSnapshot>(value)?)))?;
         }

@@ -8,8 +8,9 @@ use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
 use rookery_messages::time::rfc3339_millis;
 use rookery_messages::tool::head;
 use rookery_messages::turn::TurnRecord;
+use serde_json::Value;
 
-use super::{json_text, strict, table};
+use super::{json_text, prose, strict, table};
 
 /// Longest text in a table's cell, in bytes; the object's own `show` has it whole.
 const CELL: usize = 100;
@@ -294,6 +295,25 @@ pub fn sessions(sessions: &[ConversationRow]) -> String {
     let text =
         table(&["SESSION", "CHANNEL", "CONVERSATION", "AGENT", "MESSAGES", "LAST AT"], &rows);
     or_none("sessions", text, rows.is_empty())
+}
+
+/// A conversation, and what was said in it.
+pub fn session(row: &ConversationRow, messages: &[Value]) -> String {
+    let mut text = sessions(std::slice::from_ref(row));
+    for message in messages {
+        let part = |key: &str| message[key].as_str().unwrap_or_default();
+        text.push_str(&format!(
+            "\n{}  {}\n{}\n",
+            strict(part("at")),
+            strict(part("role")),
+            prose(part("content")).trim_end()
+        ));
+        for call in message["calls"].as_array().into_iter().flatten() {
+            let tool = strict(call["tool"].as_str().unwrap_or_default());
+            text.push_str(&format!("→ {tool} {}\n", strict(&call["arguments"].to_string())));
+        }
+    }
+    text
 }
 
 /// Crashes, a line each.

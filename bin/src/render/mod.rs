@@ -4,6 +4,7 @@ mod escape;
 pub mod lists;
 pub mod memory;
 mod table;
+pub mod top;
 pub mod tree;
 
 pub use escape::{json_text, prose, strict};

@@ -71,7 +71,7 @@ fn most_important(lines: Vec<Line>, room: usize) -> Vec<Line> {
     kept.collect()
 }
 
-fn cut(line: &str, width: usize) -> String {
+pub(super) fn cut(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
     }
@@ -121,7 +121,7 @@ impl Drawing {
 }
 
 /// Long ids by their last characters: those of one time differ there.
-fn shortened(label: &str) -> String {
+pub(super) fn shortened(label: &str) -> String {
     let short = |segment: &str| {
         let is_id = segment.len() == 36 && segment.is_ascii() && segment.matches('-').count() == 4;
         if is_id { format!("…{}", &segment[36 - ID_TAIL..]) } else { segment.to_owned() }
@@ -169,7 +169,7 @@ fn age(node: &TreeNode, now: Timestamp) -> String {
 }
 
 /// What it waits for, and for how long.
-fn waiting(node: &TreeNode) -> Option<String> {
+pub(super) fn waiting(node: &TreeNode) -> Option<String> {
     let what = strict(node.waiting_on.as_deref()?);
     Some(node.waiting_ms.map_or(what.clone(), |ms| format!("{what} {}", duration(ms))))
 }
@@ -196,7 +196,7 @@ fn row(node: &TreeNode, name: String, now: Timestamp) -> Vec<String> {
     ]
 }
 
-fn status(status: ActorStatus) -> &'static str {
+pub(super) fn status(status: ActorStatus) -> &'static str {
     match status {
         ActorStatus::Starting => "starting",
         ActorStatus::Idle => "idle",
@@ -210,7 +210,7 @@ fn status(status: ActorStatus) -> &'static str {
 }
 
 /// A time span for eyes.
-fn duration(millis: u64) -> String {
+pub(super) fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis}ms"),
         1_000..60_000 => format!("{}.{}s", millis / 1_000, millis % 1_000 / 100),

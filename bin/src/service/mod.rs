@@ -40,6 +40,7 @@ use rookery_supervisors::shutdown::Hurry;
 use rookery_supervisors::supervisor::{StopLog, SupervisorMsg};
 
 use crate::logging::make_private;
+use store_health::StoreHealth;
 
 /// How long the tree may take until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -84,6 +85,7 @@ pub struct Running {
     senders: Vec<(ChannelId, Address<SenderMsg>)>,
     world: World,
     drain: Duration,
+    store_health: Arc<StoreHealth>,
     live: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -163,6 +165,7 @@ pub async fn start(
     };
     let directory = Directory::new(world.clone());
     let drain = Duration::from_secs(settings.shutdown.drain_secs);
+    let store_health = Arc::new(StoreHealth::default());
     let parts = plan::Parts {
         settings: Arc::new(settings),
         own_files,
@@ -172,6 +175,7 @@ pub async fn start(
         tokens,
         admin_token,
         opened,
+        store_health: Arc::clone(&store_health),
         hooks,
     };
     let plan = plan::build(parts).map_err(StartError::Failed)?;
@@ -187,7 +191,18 @@ pub async fn start(
     let live = Arc::clone(&plan.gateway.deps.probes.live);
     let spawner = Spawner::new(Arc::clone(&directory), world.clone());
     let root = root::start(&spawner, plan, &stops).await.map_err(StartError::failed)?;
-    let running = Running { address, directory, root, stops, store, senders, world, drain, live };
+    let running = Running {
+        address,
+        directory,
+        root,
+        stops,
+        store,
+        senders,
+        world,
+        drain,
+        store_health,
+        live,
+    };
     wait_ready(&running.directory, &*ready).await?;
     trim::startup_code();
     Ok(running)

@@ -82,6 +82,8 @@ pub(super) struct Parts {
     pub(super) tokens: Tokens,
     pub(super) admin_token: Option<Secret>,
     pub(super) opened: Opened,
+    /// What is known of the store's disk.
+    pub(super) store_health: Arc<StoreHealth>,
     /// Hooks of the program itself: asked before those of the configuration.
     pub(super) hooks: Vec<Arc<dyn Hook>>,
 }
@@ -97,6 +99,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         tokens,
         admin_token,
         opened,
+        store_health,
         hooks,
     } = parts;
     let owners = owners(&settings);
@@ -107,7 +110,6 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         &channel_ids,
     );
     let links = toolbox::links(&settings, &cells);
-    let store_health = Arc::new(StoreHealth::default());
     let store = cells.store_client();
     let observer = ObserverHandle::new(Address::new(Arc::clone(&cells.observer)));
     let recorder = RecorderHandle(Address::new(Arc::clone(&cells.recorder)));
@@ -256,6 +258,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
                 requests_per_minute: profile.requests_per_minute,
+                max_retry_after: Duration::from_secs(profile.max_retry_after_secs),
             })
         })
         .collect::<Result<Vec<_>, String>>()?;

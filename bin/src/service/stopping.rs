@@ -7,6 +7,7 @@ use rookery_actors::runtime::{Directory, Entry};
 use rookery_messages::channel::SenderMsg;
 use rookery_messages::exit::StopReason;
 use rookery_supervisors::shutdown::Phase;
+use tokio::time::Instant;
 
 use super::Running;
 
@@ -18,6 +19,9 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 const GATEWAY_LIMIT: Duration = Duration::from_secs(6);
 /// How long the rest of the tree may take.
 const TREE_LIMIT: Duration = Duration::from_secs(30);
+/// The same for what waits for a store that takes nothing: what is not written by then is gone on with at the
+/// next start.
+const LOST_STORE_LIMIT: Duration = Duration::from_secs(3);
 /// How often a phase looks whether it is done.
 const LOOK: Duration = Duration::from_millis(10);
 /// So many of the turns that are waited for are in the log.
@@ -28,7 +32,7 @@ const WAITS_FOR_A_PERSON: &str = "waiting_approval";
 const TURN: &str = "/turn/";
 
 pub(super) fn phases(running: Running) -> Vec<Phase> {
-    let Running { directory, root, store, senders, world, drain, .. } = running;
+    let Running { directory, root, store, senders, world, drain, store_health, .. } = running;
     let mut phases = Vec::new();
     let d = directory.clone();
     phases.push(Phase::new("intakes stop", Duration::from_secs(1), move |_, _| async move {
@@ -62,7 +66,7 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
             tokio::time::sleep(LOOK).await;
         }
     }));
-    let d = directory.clone();
+    let (d, health) = (directory.clone(), Arc::clone(&store_health));
     phases.push(
         Phase::new("the rest stops", STOP_LIMIT, move |_, _| {
             let turns = d.of_kind("turn");
@@ -70,7 +74,13 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
                 turn.stop(StopReason::Shutdown);
             }
             async move {
+                let given_up = Instant::now() + LOST_STORE_LIMIT;
                 while !d.of_kind("turn").is_empty() {
+                    if Instant::now() >= given_up
+                        && let Err(why) = health.standing()
+                    {
+                        return Ok(format!("they are left as they are: {why}"));
+                    }
                     tokio::time::sleep(LOOK).await;
                 }
                 Ok(format!("{} stopped, to be resumed", turns.len()))
@@ -78,8 +88,12 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
         })
         .hurried(Duration::from_secs(5)),
     );
+    let health = Arc::clone(&store_health);
     phases.push(Phase::new("senders flush", FLUSH_LIMIT, move |_, _| async move {
         loop {
+            if let Err(why) = health.standing() {
+                return Ok(format!("not waited for: {why}"));
+            }
             let mut due = 0;
             for (channel, sender) in &senders {
                 let next = store.outbox_due(channel.clone()).await.map_err(|e| e.to_string())?;
@@ -109,6 +123,10 @@ pub(super) fn phases(running: Running) -> Vec<Phase> {
     }));
     phases.push(
         Phase::new("store", TREE_LIMIT, move |until, _| {
+            let until = match store_health.standing() {
+                Ok(()) => until,
+                Err(_) => until.min(Instant::now() + LOST_STORE_LIMIT),
+            };
             root.address.stop_by(StopReason::Shutdown, Some(until));
             async move {
                 let reason = root.handle.ended().await;

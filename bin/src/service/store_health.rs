@@ -2,22 +2,16 @@
 //! actor of it lives.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rookery_messages::store::{Store, StoreError, Write, Written};
 use rookery_supervisors::health::Check;
-use tokio::time::Instant;
 
-/// How long a failed write counts. Nobody may write while we are not ready, so that only trying tells
-/// whether the disk has room again.
-const COUNTS_FOR: Duration = Duration::from_secs(15);
-
-/// What became of the last batch.
+/// Whether a write failed for the disk. The store's own probe says when that is over.
 #[derive(Default)]
 pub(super) struct StoreHealth {
-    failed: Mutex<Option<(Instant, String)>>,
+    failed: Mutex<Option<String>>,
 }
 
 impl StoreHealth {
@@ -29,32 +23,24 @@ impl StoreHealth {
     /// The check for readiness.
     pub(super) fn check(self: &Arc<Self>) -> Check {
         let health = Arc::clone(self);
-        Arc::new(move || health.standing(Instant::now()))
+        Arc::new(move || health.standing())
     }
 
-    fn standing(&self, now: Instant) -> Result<(), String> {
-        match &*self.failed.lock() {
-            Some((at, why)) if now.saturating_duration_since(*at) < COUNTS_FOR => Err(why.clone()),
-            _ => Ok(()),
+    /// Whether it takes what it is given, as far as it was tried.
+    pub(super) fn standing(&self) -> Result<(), String> {
+        self.failed.lock().clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&self, answers: &[Result<Written, StoreError>]) {
+        let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        // A write that goes well says little of a disk that took no other one: the store's probe tells.
+        if let Some(error) = errors.into_iter().find(|error| error.is_of_the_disk()) {
+            self.fails(error);
         }
     }
 
-    fn note(&self, answers: &[Result<Written, StoreError>], now: Instant) {
-        let disk = |error: &StoreError| {
-            matches!(
-                error,
-                StoreError::Full(_) | StoreError::Unavailable(_) | StoreError::Corrupt(_)
-            )
-        };
-        let found = answers.iter().find_map(|answer| answer.as_ref().err().filter(|e| disk(e)));
-        match found {
-            Some(error) => *self.failed.lock() = Some((now, error.to_string())),
-            // What is refused for its own sake says nothing of the disk, nor does what may write nothing.
-            None if answers.iter().any(|answer| matches!(answer, Ok(Written::Committed(_)))) => {
-                *self.failed.lock() = None;
-            }
-            None => {}
-        }
+    fn fails(&self, error: &StoreError) {
+        *self.failed.lock() = Some(error.to_string());
     }
 }
 
@@ -66,12 +52,22 @@ struct Watched {
 impl Store for Watched {
     fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
         let answers = self.store.apply(writes);
-        self.health.note(&answers, Instant::now());
+        self.health.note(&answers);
         answers
     }
 
     fn begin_life(&mut self, at: Timestamp) -> Result<(), StoreError> {
         self.store.begin_life(at)
+    }
+
+    fn check(&mut self) -> Result<(), StoreError> {
+        self.store.check().inspect_err(|error| self.health.fails(error))
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.store.probe().inspect_err(|error| self.health.fails(error))?;
+        *self.health.failed.lock() = None;
+        Ok(())
     }
 }
 
@@ -81,23 +77,49 @@ mod tests {
 
     use super::*;
 
+    /// A store that can be written or not.
+    #[derive(Default)]
+    struct Disk(Arc<Mutex<bool>>);
+
+    impl Disk {
+        fn answer(&self) -> Result<(), StoreError> {
+            if *self.0.lock() { Err(StoreError::Full("no space".to_owned())) } else { Ok(()) }
+        }
+    }
+
+    impl Store for Disk {
+        fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
+            writes.iter().map(|_| self.answer().map(|()| Written::Done)).collect()
+        }
+
+        fn begin_life(&mut self, _: Timestamp) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn probe(&mut self) -> Result<(), StoreError> {
+            self.answer()
+        }
+    }
+
     #[test]
-    fn a_store_that_cannot_write_is_not_ready_until_it_can_or_was_not_tried_for_a_while() {
-        let health = StoreHealth::default();
-        let now = Instant::now();
-        assert_eq!(health.standing(now), Ok(()));
-        let full = || Err(StoreError::Full("no space".to_owned()));
-        health.note(&[full()], now);
-        let why = health.standing(now).unwrap_err();
+    fn a_store_that_cannot_write_is_not_ready_until_it_can() {
+        let health = Arc::new(StoreHealth::default());
+        let full = Arc::new(Mutex::new(true));
+        let mut store = health.watch(Box::new(Disk(Arc::clone(&full))));
+        assert_eq!(health.standing(), Ok(()));
+        store.apply(&[Write::ReleaseOutbox {
+            channel: rookery_messages::ids::ChannelId::new("c"),
+            at: Timestamp::UNIX_EPOCH,
+            on_unknown: rookery_messages::settings::OnUnknown::Hold,
+        }]);
+        let why = health.standing().unwrap_err();
         assert!(why.contains("full: no space"), "{why}");
         // One that is refused, or none at all, changes nothing.
-        health.note(&[Err(StoreError::Stale)], now);
-        health.note(&[], now);
-        health.note(&[Ok(Written::Done)], now);
-        assert!(health.standing(now).is_err());
-        assert_eq!(health.standing(now + COUNTS_FOR), Ok(()));
-        health.note(&[full()], now);
-        health.note(&[Ok(Written::Committed(CommitAck::default()))], now);
-        assert_eq!(health.standing(now), Ok(()));
+        health.note(&[Err(StoreError::Stale)]);
+        health.note(&[]);
+        health.note(&[Ok(Written::Done), Ok(Written::Committed(CommitAck::default()))]);
+        assert!(store.probe().is_err() && health.standing().is_err());
+        *full.lock() = false;
+        assert!(store.probe().is_ok() && health.standing().is_ok());
     }
 }

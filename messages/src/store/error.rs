@@ -56,6 +56,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the disk or the file is the cause, not the request.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Unavailable(_) | Self::Corrupt(_))
+    }
+
     /// Short stable word for metrics and the API.
     pub fn code(&self) -> &'static str {
         match self {

@@ -63,6 +63,15 @@ pub enum Write {
     },
     /// Decide an approval: one compare-and-set on *pending* (I7).
     DecideApproval(DecideApproval),
+    /// Delete a conversation, if nothing of it is going on.
+    ForgetConversation {
+        /// Which.
+        id: ConversationId,
+        /// Now.
+        at: Timestamp,
+        /// Who wants it gone.
+        by: Decider,
+    },
     /// Take a grant back. One that is revoked stays as it is.
     RevokeGrant {
         /// The grant.

@@ -40,6 +40,7 @@ impl Rig {
             provider: Arc::new(Unused),
             max_concurrency,
             requests_per_minute,
+            max_retry_after: Duration::from_secs(300),
         };
         let actor = spawner.spawn::<ProviderActor>(SpawnSpec::new("main"), args).await.unwrap();
         Self { spawner, address: actor.address }
@@ -119,6 +120,26 @@ async fn after_a_refusal_all_calls_are_sent_away_until_then_and_come_back_spread
     // Being sent away is no evidence: the time stays what the provider said.
     advance(seven).await;
     assert_eq!(rig.wait().await, None);
+    rig.over().await;
+}
+
+// V-L6: days are no time to wait
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_days_is_asked_again_after_the_longest_wait_that_is_believed() {
+    let rig = Rig::new(64, None).await;
+    for (asked, believed, cut) in [(200, 200, false), (3_600, 300, true)] {
+        rig.outcome(Some(limited(Some(Duration::from_secs(asked))))).await;
+        let believed = Duration::from_secs(believed);
+        match rig.admission().await {
+            Admission::CoolingDown { wait, capped, .. } => {
+                assert!((believed..=believed + believed / 10).contains(&wait), "{wait:?}");
+                assert_eq!(capped, cut);
+            }
+            other => panic!("{other:?}"),
+        }
+        advance(believed).await;
+        assert_eq!(rig.wait().await, None);
+    }
     rig.over().await;
 }
 

@@ -18,6 +18,13 @@ pub(super) enum CommandVerdict {
     Unrestricted(Risk),
 }
 
+/// A verdict, and whether a yes for later can be bound to what the command would run.
+#[derive(Debug)]
+pub(super) struct JudgedCommand {
+    pub(super) verdict: CommandVerdict,
+    pub(super) bound: bool,
+}
+
 impl CommandVerdict {
     /// How dangerous the command is.
     pub(super) fn risk(&self) -> Risk {
@@ -36,7 +43,7 @@ impl Gate {
         command: &str,
         bases: &[String],
         [always, paths, writing]: [&PathGate; 3],
-    ) -> Result<CommandVerdict, String> {
+    ) -> Result<JudgedCommand, String> {
         let bases: &[String] = if bases.is_empty() { &[String::new()] } else { bases };
         let allowed = self.profile.allowed_commands.as_deref();
         let found = judge(command, Rules { always, paths, writing, allowed, bases });
@@ -57,18 +64,17 @@ impl Gate {
             Weight::Medium => Risk::Medium,
             _ => Risk::High,
         };
-        if any && full {
-            return Ok(CommandVerdict::Unrestricted(risk));
-        }
-        match found.weight {
+        let verdict = match found.weight {
+            _ if any && full => CommandVerdict::Unrestricted(risk),
             Weight::Low | Weight::Medium | Weight::High => {
-                Ok(CommandVerdict::ByRisk(risk, found.reason))
+                CommandVerdict::ByRisk(risk, found.reason)
             }
-            Weight::Unclear => Ok(CommandVerdict::Asks(match allowed {
+            Weight::Unclear => CommandVerdict::Asks(match allowed {
                 Some(_) => format!("{}, so `allowed_commands` can't admit it", found.reason),
                 None => format!("{}, and the risk profile's `level` is supervised", found.reason),
-            })),
-            Weight::Refused | Weight::NotListed | Weight::Closed => Err(found.reason),
-        }
+            }),
+            Weight::Refused | Weight::NotListed | Weight::Closed => return Err(found.reason),
+        };
+        Ok(JudgedCommand { verdict, bound: !found.unbound })
     }
 }

@@ -62,7 +62,7 @@ impl Walk<'_> {
             });
         }
         if entry.links || seen.links {
-            self.makes_links(used);
+            self.makes_links(used, name.starts_with("git "));
         }
         if entry.here {
             self.writes_here(name);

@@ -26,18 +26,20 @@ pub struct Finding {
     pub weight: Weight,
     /// What was found, naming the words that matter. Empty if nothing was.
     pub reason: String,
+    /// What it would run is named in files that no yes to it is bound to: none can stand for later.
+    pub unbound: bool,
 }
 
 impl Finding {
     /// Nothing found.
     pub(super) fn nothing() -> Self {
-        Self { weight: Weight::Low, reason: String::new() }
+        Self { weight: Weight::Low, reason: String::new(), unbound: false }
     }
 
     /// Keeps the heavier of the two; of equal ones the first.
     pub(super) fn add(&mut self, weight: Weight, reason: impl FnOnce() -> String) {
         if weight > self.weight {
-            *self = Self { weight, reason: reason() };
+            *self = Self { weight, reason: reason(), unbound: self.unbound };
         }
     }
 }

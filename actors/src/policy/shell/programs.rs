@@ -3,7 +3,7 @@
 use super::finding::Weight;
 use super::places::Use;
 use super::scripts::{awk_only_prints, jq_only_filters, sed_only_edits};
-use super::table::{self, Entry};
+use super::table::Entry;
 use super::walk::Walk;
 use super::word::{Argument, Certainty};
 use crate::policy::display::visible;
@@ -67,7 +67,7 @@ impl Walk<'_> {
     pub(super) fn special(&mut self, name: &str, entry: &Entry, arguments: &[Argument]) -> bool {
         match name {
             "find" => self.find(arguments),
-            "git" => self.git(arguments),
+            "git" => self.git_where_it_stands(arguments),
             "sed" => self.sed(arguments),
             "awk" | "gawk" | "mawk" | "nawk" => self.awk(name, arguments),
             "ps" => self.ps(arguments),
@@ -142,7 +142,7 @@ impl Walk<'_> {
         }
         self.by_table(name, entry, rest);
         if extracts {
-            self.makes_links(used);
+            self.makes_links(used, false);
             self.writes_here(name);
         }
     }
@@ -264,85 +264,6 @@ impl Walk<'_> {
                 }
                 path => self.path(path, Use::Read),
             }
-        }
-    }
-
-    fn git(&mut self, arguments: &[Argument]) {
-        let mut rest = arguments;
-        while let [first, more @ ..] = rest {
-            match first.exact() {
-                Some("--no-pager" | "-P" | "--no-optional-locks" | "--literal-pathspecs") => {
-                    rest = more
-                }
-                Some("--version" | "--help") if arguments.len() == 1 => return,
-                Some("-C") => {
-                    let [folder, more @ ..] = more else { break };
-                    let Some(folder) = folder.exact() else {
-                        return self.unclear("the folder of `git -C` is only known when it runs");
-                    };
-                    self.path(folder, Use::Read);
-                    let inside: Vec<String> =
-                        super::places::from_bases(folder, &self.scope.bases).collect();
-                    let before = self.scope.bases.clone();
-                    self.scope.bases.extend(inside);
-                    self.git(more);
-                    self.scope.bases = before;
-                    return;
-                }
-                Some(option) if option.starts_with('-') => {
-                    self.may_run(|| format!("`git {}` can change what git runs", visible(option)));
-                    return;
-                }
-                _ => break,
-            }
-        }
-        self.bare_repository();
-        let [sub, rest @ ..] = rest else { return };
-        let Some(sub) = sub.exact() else {
-            return self.unclear("the subcommand of `git` is only known when it runs");
-        };
-        let two =
-            rest.first().and_then(Argument::exact).map(|second| format!("git {sub} {second}"));
-        if let Some((name, entry)) =
-            two.as_deref().and_then(|name| Some((name, table::entry(name)?)))
-        {
-            return self.by_table(name, entry, &rest[1..]);
-        }
-        let name = format!("git {sub}");
-        match table::entry(&name) {
-            None => self.may_run(|| {
-                format!("`{}` isn't known; it may be an alias, which runs anything", visible(&name))
-            }),
-            Some(entry) => {
-                let gets = ["--get", "--get-all", "--get-regexp", "--list", "-l"];
-                let first = rest.first().and_then(Argument::exact).unwrap_or("");
-                if sub == "config" && !gets.contains(&first) {
-                    self.note(Weight::High, || {
-                        "`git config` can change what git runs; to read, begin with `--get`"
-                            .to_owned()
-                    });
-                }
-                self.by_table(&name, entry, rest);
-            }
-        }
-    }
-
-    /// A folder of plain files may be a repository too, whose settings name programs.
-    fn bare_repository(&mut self) {
-        let root = self.root().to_path_buf();
-        let is_bare = |folder: &std::path::Path| {
-            ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists())
-        };
-        let starts: Vec<_> = self.scope.bases.iter().map(|base| root.join(base)).collect();
-        let bare = starts.iter().any(|start| {
-            start.ancestors().take_while(|folder| folder.starts_with(&root)).any(is_bare)
-        });
-        if bare {
-            self.note(Weight::High, || {
-                "git would use a folder of the workspace as a repository, whose settings can name programs to \
-                 run"
-                    .to_owned()
-            });
         }
     }
 

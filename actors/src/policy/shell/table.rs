@@ -140,6 +140,14 @@ pub fn is_runner(word: &str) -> bool {
     name != "git" && entry(name).is_some() && runs_files(name)
 }
 
+/// Whether a word is the name of a program that is known to run files it looks for itself: a build, a package
+/// manager.
+pub fn loads_files(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let others = matches!(name, "docker" | "podman");
+    others || entry(name).is_some_and(|entry| entry.class == Class::Installs)
+}
+
 /// What an assignment to a variable may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variable {

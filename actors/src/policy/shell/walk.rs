@@ -79,7 +79,9 @@ pub(super) struct Links {
     /// Something that may make links has run, so that paths may lead elsewhere than they did when looked up.
     pub(super) made: bool,
     /// How many things around what is looked at run at the same time as others.
-    parallel: u32,
+    pub(super) parallel: u32,
+    /// Something that writes what an archive, a patch or a copied folder says has run: it may be a repository.
+    pub(super) brought_in: bool,
     /// One of those that may still run uses a path.
     pub(super) used: bool,
 }
@@ -124,9 +126,11 @@ impl Walk<'_> {
         self.note(Weight::Closed, || e.to_string());
     }
 
-    /// Something that may make links. `used`: something that runs at the same time uses paths.
-    pub(super) fn makes_links(&mut self, used: bool) {
+    /// Something that may make links. `used`: something that runs at the same time uses paths. `of_git`: it
+    /// is git, which writes to no repository's settings by itself.
+    pub(super) fn makes_links(&mut self, used: bool, of_git: bool) {
         self.links.made = true;
+        self.links.brought_in |= !of_git;
         if used {
             self.unclear(AFTER_LINKS);
         }

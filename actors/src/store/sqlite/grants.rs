@@ -26,6 +26,10 @@ pub(super) fn of(
         let text = "this call offers no grant; approve it for this once";
         return Err(StoreError::Conflict(text.to_owned()).into());
     };
+    if !offer.allows(new.scope) {
+        let text = "this grant can only hold in its conversation; what it runs can't be bound";
+        return Err(StoreError::Conflict(text.to_owned()).into());
+    }
     let agent: String = conn
         .prepare_cached("SELECT agent FROM conversations WHERE id = ?1")?
         .query_row([approval.conversation_id.0.as_bytes()], |row| row.get(0))?;

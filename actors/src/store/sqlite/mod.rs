@@ -10,6 +10,7 @@ mod claim;
 mod codec;
 mod commands;
 mod commit;
+mod copy;
 mod error;
 mod finish;
 mod grants;
@@ -18,6 +19,7 @@ mod lock;
 mod merge;
 mod outbox;
 mod pairing;
+mod place;
 mod reads;
 mod records;
 mod retention;
@@ -27,7 +29,7 @@ mod spend;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,8 +40,10 @@ use rookery_messages::store::{Found, Read, Store, StoreError, StoreReader, Write
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+pub use copy::back_up;
 use error::{Fault, file_error};
 use lock::OwnerLock;
+use place::Place;
 
 /// How long a statement waits for a foreign connection's lock before the request is `Unavailable`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -64,6 +68,7 @@ pub struct SqliteOptions {
 pub struct SqliteStore {
     conn: Connection,
     path: PathBuf,
+    place: Place,
     // Released after the connection is closed: fields drop in order.
     _lock: OwnerLock,
 }
@@ -80,14 +85,15 @@ pub fn open(options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
 }
 
 fn open_with(options: &SqliteOptions, steps: &[&str]) -> Result<SqliteStore, StoreError> {
-    let path = prepare_file(&options.path)?;
-    let lock = OwnerLock::take(&path)?;
+    let (path, file) = prepare_file(&options.path)?;
+    let lock = OwnerLock::take(&path, file)?;
+    let place = Place::new(&path);
     let conn = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // Before anything is changed in a file that may not be ours to change.
     let found = schema::check(&conn, steps)?;
     configure(&conn, options.durability).map_err(StoreError::from)?;
     schema::migrate(&conn, &path, steps, found)?;
-    Ok(SqliteStore { conn, path, _lock: lock })
+    Ok(SqliteStore { conn, path, place, _lock: lock })
 }
 
 /// Opens a reader of a database that [`open`] has prepared.
@@ -99,7 +105,7 @@ pub fn open_reader(path: &Path) -> Result<SqliteReader, StoreError> {
 
 /// Makes the folder and the file with modes that only we can read; gives the path without links, so that
 /// two names of one file have one lock.
-fn prepare_file(path: &Path) -> Result<PathBuf, StoreError> {
+fn prepare_file(path: &Path) -> Result<(PathBuf, File), StoreError> {
     let fail = |error: std::io::Error| {
         file_error(&format!("opening the database {}", path.display()), &error)
     };
@@ -116,7 +122,8 @@ fn prepare_file(path: &Path) -> Result<PathBuf, StoreError> {
         .map_err(fail)?;
     // The log and its index get the mode of the database.
     file.set_permissions(Permissions::from_mode(0o600)).map_err(fail)?;
-    std::fs::canonicalize(path).map_err(fail)
+    let path = std::fs::canonicalize(path).map_err(fail)?;
+    Ok((path, file))
 }
 
 fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
@@ -180,8 +187,14 @@ impl SqliteStore {
                 }
             }
         }
-        run(&self.conn, "COMMIT")?;
+        self.commit()?;
         Ok(answers)
+    }
+
+    /// Nothing is acknowledged that went into a file which is not at its path any more.
+    fn commit(&self) -> error::Result<()> {
+        self.place.check()?;
+        run(&self.conn, "COMMIT")
     }
 
     /// A savepoint a request, so that one that is refused half-way undoes itself only.
@@ -200,8 +213,18 @@ impl SqliteStore {
             }
             run(&self.conn, "RELEASE request")?;
         }
-        run(&self.conn, "COMMIT")?;
+        self.commit()?;
         Ok(answers)
+    }
+
+    /// The error, with the place of the disk that is full.
+    fn named(&self, fault: Fault) -> StoreError {
+        match fault.into() {
+            StoreError::Full(text) => {
+                StoreError::Full(format!("{text}, at {}", self.path.display()))
+            }
+            other => other,
+        }
     }
 
     /// Leaves no transaction open, whatever happened.
@@ -253,6 +276,7 @@ fn apply_one(conn: &Connection, write: &Write) -> error::Result<Written> {
         Write::RevokeGrant { id, at, by } => {
             return Ok(Written::Revoked(grants::revoke(conn, *id, *at, by)?.map(Box::new)));
         }
+        Write::ForgetConversation { id, at, by } => retention::forget(conn, *id, *at, by)?,
         Write::ClaimOutbox { channel, at, limit } => {
             return Ok(Written::Outbox(outbox::claim(conn, channel, *at, *limit)?));
         }
@@ -276,7 +300,7 @@ impl Store for SqliteStore {
     fn apply(&mut self, writes: &[Write]) -> Vec<Result<Written, StoreError>> {
         self.transact(writes).unwrap_or_else(|fault| {
             self.roll_back();
-            let error = StoreError::from(fault);
+            let error = self.named(fault);
             writes.iter().map(|_| Err(error.clone())).collect()
         })
     }
@@ -296,6 +320,27 @@ impl Store for SqliteStore {
         begin().map_err(|fault| {
             self.roll_back();
             fault.into()
+        })
+    }
+
+    fn check(&mut self) -> Result<(), StoreError> {
+        self.place.check()
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        let try_it = || -> Result<(), Fault> {
+            self.place.has_room()?;
+            run(&self.conn, "BEGIN IMMEDIATE")?;
+            run(
+                &self.conn,
+                "INSERT INTO meta (key, value) VALUES ('probes', 1) \
+                 ON CONFLICT (key) DO UPDATE SET value = value + 1",
+            )?;
+            self.commit()
+        };
+        try_it().map_err(|fault| {
+            self.roll_back();
+            self.named(fault)
         })
     }
 }

@@ -1,11 +1,15 @@
 //! What has ended is kept for a time, and goes in small pieces (R3).
 
-use rookery_messages::store::Prune;
+use jiff::Timestamp;
+use rookery_messages::approval::Decider;
+use rookery_messages::ids::ConversationId;
+use rookery_messages::store::{AuditRow, Prune, StoreError};
 use rookery_messages::turn::Outcome;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
 
-use super::codec;
 use super::error::Result;
+use super::{codec, records};
 
 /// Of turns that are gone, by outcome: the ledger counts them still.
 const GONE: &str = "gone_";
@@ -62,6 +66,7 @@ fn remove(conn: &Connection, seq: i64, outcome: Outcome) -> Result<()> {
     for sql in [
         "DELETE FROM outbox WHERE turn_id = (SELECT id FROM turns WHERE seq = ?1)",
         "DELETE FROM approvals WHERE turn_id = (SELECT id FROM turns WHERE seq = ?1)",
+        "DELETE FROM drafts WHERE turn_id = (SELECT id FROM turns WHERE seq = ?1)",
         "DELETE FROM journal WHERE turn_seq = ?1",
         "DELETE FROM calls WHERE turn_seq = ?1",
         "DELETE FROM turns WHERE seq = ?1",
@@ -71,6 +76,65 @@ fn remove(conn: &Connection, seq: i64, outcome: Outcome) -> Result<()> {
     }
     let key = format!("{GONE}{}", outcome.as_str());
     set(conn, &key, meta(conn, &key)? + 1)
+}
+
+/// A conversation goes: what was said, its turns, its grants. Nothing of it may still be going on. A message of
+/// it that its platform sends again is a new one.
+pub(super) fn forget(
+    conn: &Connection,
+    id: ConversationId,
+    at: Timestamp,
+    by: &Decider,
+) -> Result<()> {
+    let key = id.0.as_bytes();
+    let named: Option<(String, String)> = conn
+        .prepare_cached("SELECT channel, conversation FROM conversations WHERE id = ?1")?
+        .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((channel, conversation)) = named else { return Err(StoreError::NotFound.into()) };
+    let mut statement = conn.prepare_cached(
+        "SELECT seq, id, outcome FROM turns WHERE conversation_id = ?1 ORDER BY seq",
+    )?;
+    let turns = statement
+        .query_map([key], |row| Ok((row.get(0)?, row.get(1)?, codec::word_option(row, 2)?)))?
+        .collect::<rusqlite::Result<Vec<(i64, [u8; 16], Option<Outcome>)>>>()?;
+    for (_, turn, outcome) in &turns {
+        let unsent: bool = conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM outbox WHERE turn_id = ?1 AND state IN ('pending', 'sending'))",
+            )?
+            .query_row([&turn[..]], |row| row.get(0))?;
+        let why = match outcome {
+            None => "a turn of it is not over; cancel that first",
+            Some(_) if unsent => {
+                "a reply of it is still to be sent; wait for that, or purge its dead letter"
+            }
+            Some(_) => continue,
+        };
+        return Err(StoreError::Conflict(why.to_owned()).into());
+    }
+    for (seq, _, outcome) in &turns {
+        if let Some(outcome) = outcome {
+            remove(conn, *seq, *outcome)?;
+        }
+    }
+    for sql in [
+        "DELETE FROM messages WHERE conversation_id = ?1",
+        "DELETE FROM approvals WHERE conversation_id = ?1",
+        "DELETE FROM grants WHERE conversation_id = ?1 AND scope = 'conversation'",
+        "DELETE FROM conversations WHERE id = ?1",
+    ] {
+        conn.prepare_cached(sql)?.execute([key])?;
+    }
+    let row = AuditRow {
+        at,
+        who: by.who.clone(),
+        via: by.via.clone(),
+        action: "conversation.delete".to_owned(),
+        target: id.to_string(),
+        detail: json!({ "channel": channel, "conversation": conversation, "turns": turns.len() }),
+    };
+    records::audit(conn, &row)
 }
 
 /// How many turns of an outcome are gone.

@@ -1,13 +1,12 @@
 //! The schema's versions: forward steps only, each in its own transaction, after a backup.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rookery_messages::store::StoreError;
 use rusqlite::Connection;
 
-use super::error::{Fault, file_error};
+use super::copy;
+use super::error::Fault;
 use super::lock::beside;
 
 /// Step `n` makes version `n + 1` of version `n`. A released step is never edited.
@@ -77,30 +76,9 @@ fn apply(conn: &Connection, step: &str, version: u32) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
-/// Copies the database to `<path>.v<version>.bak`, whole or not at all.
+/// Copies the database to `<path>.v<version>.bak`.
 fn back_up(conn: &Connection, path: &Path, version: u32) -> Result<PathBuf, StoreError> {
-    let copy = beside(path, &format!(".v{version}.bak"));
-    let part = beside(path, &format!(".v{version}.bak.part"));
-    let fail = |error: std::io::Error| {
-        file_error(&format!("writing the backup {}", copy.display()), &error)
-    };
-    // VACUUM INTO takes an empty file, which so has our mode and not the process's umask.
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&part)
-        .map_err(fail)?;
-    let target = part.to_str().ok_or_else(|| {
-        StoreError::Failed(format!("the path {} is not UTF-8; rename it", part.display()))
-    })?;
-    conn.execute("VACUUM INTO ?1", [target])
-        .map_err(|error| StoreError::from(Fault::from(error)))?;
-    File::open(&part).and_then(|file| file.sync_all()).map_err(fail)?;
-    std::fs::rename(&part, &copy).map_err(fail)?;
-    if let Some(folder) = copy.parent() {
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail)?;
-    }
-    Ok(copy)
+    let place = beside(path, &format!(".v{version}.bak"));
+    copy::copy(conn, &place)?;
+    Ok(place)
 }

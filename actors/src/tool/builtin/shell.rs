@@ -178,15 +178,21 @@ fn environment(workspace: &Path) -> Vec<(String, OsString)> {
     for (name, value) in [
         ("PAGER", "cat"),
         ("GIT_PAGER", "cat"),
+        // Nor in an editor.
+        ("GIT_EDITOR", ":"),
+        ("GIT_SEQUENCE_EDITOR", ":"),
         ("GIT_TERMINAL_PROMPT", "0"),
         // Nor may it fetch what is missing there, from where they say.
         ("GIT_NO_LAZY_FETCH", "1"),
-        ("GIT_CONFIG_COUNT", "2"),
+        ("GIT_CONFIG_COUNT", "3"),
         ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
         ("GIT_CONFIG_VALUE_0", "false"),
         // A folder of plain files is no repository.
         ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
         ("GIT_CONFIG_VALUE_1", "explicit"),
+        // Hooks run on many a command that seems to look only: `status` writes the index.
+        ("GIT_CONFIG_KEY_2", "core.hooksPath"),
+        ("GIT_CONFIG_VALUE_2", "/dev/null"),
     ] {
         environment.push((name.to_owned(), OsString::from(value)));
     }
@@ -261,6 +267,18 @@ async fn finish(
     status
 }
 
+/// What a shell adds to the number of the signal that ended its command.
+const SIGNALLED: i32 = 128;
+
+/// What a signal says that the system sends at a limit (`getrlimit(2)`).
+fn limit_signal(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        24 => "SIGXCPU: it used more processor time than its limit allows",
+        25 => "SIGXFSZ: it wrote a file larger than its limit allows; see `ulimit -f`",
+        _ => return None,
+    })
+}
+
 fn result(end: End, seconds: u64, status: Result<ExitStatus, NotEnded>, kept: Kept) -> ToolResult {
     let output = kept.into_text();
     let gone = match &status {
@@ -275,11 +293,17 @@ fn result(end: End, seconds: u64, status: Result<ExitStatus, NotEnded>, kept: Ke
         )),
         (End::Exited, Ok(status)) if status.success() => None,
         (End::Exited, Ok(status)) => Some(match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit code {code}"),
-            (None, Some(signal)) => format!("ended by signal {signal}"),
+            (Some(code), _) => {
+                let why = limit_signal(code - SIGNALLED).map(|why| format!(" ({why})"));
+                format!("exit code {code}{}", why.unwrap_or_default())
+            }
+            (None, Some(signal)) => {
+                let why = limit_signal(signal).map(|why| format!(" ({why})"));
+                format!("ended by signal {signal}{}", why.unwrap_or_default())
+            }
             (None, None) => "ended in an unknown way".to_owned(),
         }),
         (End::Exited, Err(e)) => Some(e.to_string()),
     };
-    ToolResult { success: error.is_none(), output, error }
+    ToolResult { success: error.is_none(), output, error, unknown: false }
 }

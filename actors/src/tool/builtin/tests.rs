@@ -1,6 +1,7 @@
 //! The tools on real files and real processes, through the registry, as a turn uses them.
 
 mod files;
+mod git;
 mod processes;
 mod search;
 

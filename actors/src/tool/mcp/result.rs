@@ -40,7 +40,7 @@ pub(super) async fn rendered(output: CallOutput, server: &str, cx: &ToolContext)
     let text = texts.join("\n");
     if output.is_error {
         let error = Some("the tool reports that it failed".to_owned());
-        ToolResult { success: false, output: text, error }
+        ToolResult { success: false, output: text, error, unknown: false }
     } else {
         ToolResult::ok(text)
     }

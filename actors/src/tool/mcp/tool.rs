@@ -111,7 +111,12 @@ impl McpTool {
             CallError::Protocol(_) => format!("MCP server {server}: {error}"),
             CallError::TimedOut(_) | CallError::Unreachable(_) | CallError::Gone(_) => {
                 let what = if let CallError::Gone(_) = error { "died: " } else { "" };
-                format!("MCP server {server} {what}{error}; {}", self.advice())
+                let text = format!("MCP server {server} {what}{error}; {}", self.advice());
+                // I5: what may have happened is shown as that, and not as something that did not.
+                if self.effects.effects == Effects::Once {
+                    return ToolResult::outcome_unknown(text);
+                }
+                text
             }
         })
     }

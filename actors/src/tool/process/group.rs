@@ -14,9 +14,13 @@ use rustix::process::{Pid, Resource, Rlimit, Signal as Kill, WaitId, WaitIdOptio
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{CALL_VARIABLE, KILL_WAIT, NotEnded, Target, boot_id, process_start_ticks, tag};
+use super::{
+    CALL_VARIABLE, KILL_WAIT, Kin, NotEnded, Target, boot_id, family, process_start_ticks, scan,
+    tag,
+};
 
 /// Waits for a line, then becomes the command. If we die first the pipe closes and nothing is run, so
 /// that no command acts unrecorded (A129).
@@ -58,11 +62,13 @@ pub struct ProcessGroup {
     child_ended: Signal,
     record: ProcessRecord,
     ledger: Arc<dyn ProcessLedger>,
+    _kin: Kin,
 }
 
-/// Sends SIGKILL to a group unless told that it is gone (I6).
+/// Sends SIGKILL to a group, and to who left it, unless told that it is gone (I6).
 struct KillOnDrop {
     group: Pid,
+    target: Option<Target>,
     armed: bool,
 }
 
@@ -70,6 +76,10 @@ impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if self.armed {
             let _ = rustix::process::kill_process_group(self.group, Kill::KILL);
+            // Looking for them takes a moment. Without a runtime the next life does.
+            if let (Some(target), Ok(runtime)) = (self.target, Handle::try_current()) {
+                runtime.spawn_blocking(move || target.kill_rest());
+            }
         }
     }
 }
@@ -154,13 +164,13 @@ impl ProcessGroup {
         wire(&mut command)?;
         // Listened to before there is anything to hear.
         let child_ended = signal(SignalKind::child())?;
-        let mut child = command.spawn()?;
+        let (mut child, kin) = family::spawn(&mut command, Some(launch.call))?;
         // It holds the pipe's writing end, which would keep the pipe open.
         drop(command);
         let gone = || io::Error::other("it was ended by somebody else");
         let pgid = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(gone)?;
         let group = Pid::from_raw(pgid).ok_or_else(gone)?;
-        let guard = KillOnDrop { group, armed: true };
+        let mut guard = KillOnDrop { group, target: None, armed: true };
         let gate = child.stdin.take().ok_or_else(gone)?;
         // Where we may not (a container that limits it lower), the other marks have to do.
         let limit = Some(tag(launch.call));
@@ -170,9 +180,11 @@ impl ProcessGroup {
             Rlimit { current: limit, maximum: limit },
         );
         let start_ticks = process_start_ticks(pgid)?;
+        guard.target = Some(Target { group: Some(group), call: launch.call, since: start_ticks });
         let record = ProcessRecord { boot_id: boot_id()?, pgid, start_ticks, call: launch.call };
         let ledger = Arc::clone(&launch.ledger);
-        Ok(Waiting { group: Self { guard, child, child_ended, record, ledger }, gate })
+        let group = Self { guard, child, child_ended, record, ledger, _kin: kin };
+        Ok(Waiting { group, gate })
     }
 
     /// Resolves when the leader has ended. It is not reaped yet, so that its id stays taken.
@@ -183,6 +195,8 @@ impl ProcessGroup {
             if self.child_ended.recv().await.is_none() {
                 return;
             }
+            // It may have been one that was left to us, of this call or another one.
+            let _ = tokio::task::spawn_blocking(scan::reap).await;
         }
     }
 

@@ -1,16 +1,19 @@
 //! What `/proc` says of processes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rookery_messages::ids::CallId;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{CALL_VARIABLE, tag};
+use super::{CALL_VARIABLE, family, tag};
 
 /// Parts of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stat {
     pub(super) state: char,
+    pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) start_ticks: u64,
 }
@@ -28,6 +31,13 @@ pub(super) struct Mark {
 pub(super) struct Member {
     pub(super) pid: Pid,
     pub(super) in_group: bool,
+    start_ticks: u64,
+}
+
+impl Stat {
+    fn lives(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
 }
 
 /// Reads a process's line.
@@ -44,32 +54,71 @@ pub(super) fn parse(line: &str) -> Option<Stat> {
     let (_, fields) = line.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
     // Field 22 of the line; the group was field 5.
     let start_ticks = fields.nth(16)?.parse().ok()?;
-    Some(Stat { state, group, start_ticks })
+    Some(Stat { state, parent, group, start_ticks })
 }
 
-/// The living processes of a call. Reads all of `/proc`: some microseconds a process.
-pub(super) fn members(mark: &Mark) -> Vec<Member> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+/// All processes but our own.
+fn table() -> BTreeMap<i32, Stat> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
     let own = std::process::id();
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid: &i32| u32::try_from(*pid) != Ok(own))
+        .filter_map(|pid| Some((pid, stat(pid).ok()?)))
+        .collect()
+}
+
+/// Our children in a table, that live or that have ended.
+fn children(table: &BTreeMap<i32, Stat>, living: bool) -> Vec<i32> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let children = table.iter().filter(|(_, stat)| stat.parent == own && stat.lives() == living);
+    children.map(|(pid, _)| *pid).collect()
+}
+
+/// The living processes of a call, and all below them. Reads all of `/proc`: some microseconds a process.
+pub(super) fn members(mark: &Mark) -> Vec<Member> {
+    let table = table();
+    let in_group = |stat: &Stat| mark.group.is_some_and(|group| group.as_raw_pid() == stat.group);
+    let mut found: BTreeSet<i32> = table
+        .iter()
+        .filter(|(_, stat)| stat.lives() && stat.start_ticks >= mark.since)
+        .filter(|(pid, stat)| in_group(stat) || is_marked(**pid, mark.call))
+        .map(|(pid, _)| *pid)
+        .collect();
+    if family::adopts() {
+        family::reap(children(&table, false));
+        let others = family::other_calls(mark.call);
+        let younger = |pid: &i32| table.get(pid).is_some_and(|stat| stat.start_ticks >= mark.since);
+        let stray = |pid: &i32| younger(pid) && !others.iter().any(|call| is_marked(*pid, *call));
+        found.extend(family::left_to_us(children(&table, true)).into_iter().filter(stray));
+    }
+    let mut open: Vec<i32> = found.iter().copied().collect();
+    while let Some(parent) = open.pop() {
+        let below = table.iter().filter(|(_, stat)| stat.parent == parent && stat.lives());
+        open.extend(below.map(|(pid, _)| *pid).filter(|pid| found.insert(*pid)));
+    }
+    found
+        .into_iter()
         .filter_map(|pid| {
-            let stat = stat(pid).ok()?;
-            if matches!(stat.state, 'Z' | 'X' | 'x') || stat.start_ticks < mark.since {
-                return None;
-            }
-            let in_group = mark.group.is_some_and(|group| group.as_raw_pid() == stat.group);
-            if in_group || is_marked(pid, mark.call) {
-                Some(Member { pid: Pid::from_raw(pid)?, in_group })
-            } else {
-                None
-            }
+            let stat = table.get(&pid)?;
+            let (in_group, start_ticks) = (in_group(stat), stat.start_ticks);
+            Some(Member { pid: Pid::from_raw(pid)?, in_group, start_ticks })
         })
         .collect()
+}
+
+/// Takes what was left to us and has ended off the system's list. All who wait for a child hear of each end; one
+/// of them looks. What ends meanwhile is found at the next end, or at that of its call.
+pub(super) fn reap() {
+    static LOOKS: AtomicBool = AtomicBool::new(false);
+    if family::adopts() && !LOOKS.swap(true, Ordering::AcqRel) {
+        family::reap(children(&table(), false));
+        LOOKS.store(false, Ordering::Release);
+    }
 }
 
 /// Whether a process carries a call's mark.
@@ -92,10 +141,10 @@ fn file_locks(pid: i32) -> Option<u64> {
     row.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Signals a marked process through a handle, so that another one with its id is never hit.
-pub(super) fn signal_marked(pid: Pid, call: CallId, signal: Signal) {
-    if let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-        && is_marked(pid.as_raw_pid(), call)
+/// Signals a process through a handle, so that another one with its id is never hit.
+pub(super) fn signal_one(member: &Member, signal: Signal) {
+    if let Ok(handle) = rustix::process::pidfd_open(member.pid, PidfdFlags::empty())
+        && stat(member.pid.as_raw_pid()).is_ok_and(|stat| stat.start_ticks == member.start_ticks)
     {
         let _ = rustix::process::pidfd_send_signal(&handle, signal);
     }

@@ -52,7 +52,7 @@ fn lives(pid: i32) -> bool {
 fn a_process_line_is_read_whatever_the_name_holds() {
     let line = "42 (a) R 1 ) S 1 40 39 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 9 9";
     let stat = scan::parse(line).expect("a line");
-    assert_eq!((stat.state, stat.group, stat.start_ticks), ('S', 40, 777));
+    assert_eq!((stat.state, stat.parent, stat.group, stat.start_ticks), ('S', 1, 40, 777));
     assert_eq!(scan::parse("42 (a"), None);
     let own = i32::try_from(std::process::id()).expect("a process id");
     assert!(process_start_ticks(own).expect("we live") > 0);

@@ -54,6 +54,12 @@ impl Machine {
                     response.text
                 )
             }
+            (FinishReason::ContentFilter, _) => {
+                format!(
+                    "{}\n\n[The provider's content filter ended the answer here.]",
+                    response.text
+                )
+            }
             (_, true) => format!(
                 "{}\n\n[Stopped after {} tool rounds, the limit of this agent.]",
                 response.text, self.facts.runtime.max_tool_iterations
@@ -62,9 +68,17 @@ impl Machine {
         };
         let reply = self.with_receipts(reply);
         commit.entries.push(self.entry(JournalKind::Final { text: reply.clone() }));
-        let error = (response.finish == FinishReason::Length).then(|| {
-            TurnError::new("output_cap", "the answer was cut off at the model's output limit")
-        });
+        let error = match response.finish {
+            FinishReason::Length => Some(TurnError::new(
+                "output_cap",
+                "the answer was cut off at the model's output limit",
+            )),
+            FinishReason::ContentFilter => Some(TurnError::new(
+                "content_filter",
+                "the provider's content filter ended the answer before it was whole",
+            )),
+            _ => None,
+        };
         let usage = self.usage;
         let finish = TurnFinish { outcome: Outcome::Answered, reply: Some(reply), error, usage };
         self.finish(commit, finish, world)
@@ -106,13 +120,16 @@ impl Machine {
 
     fn nothing_said(&mut self, response: &ModelResponse, world: &World) -> Vec<Effect> {
         let commit = self.blank(world);
-        let error = if response.finish == FinishReason::Length {
-            TurnError::new(
+        let error = match response.finish {
+            FinishReason::Length => TurnError::new(
                 "output_cap",
                 "the model used its whole output limit without saying anything; raise the limit or ask for less",
-            )
-        } else {
-            TurnError::new("provider_empty", "the model gave an empty answer; try again")
+            ),
+            FinishReason::ContentFilter => TurnError::new(
+                "content_filter",
+                "the provider's content filter refused to answer; say it in other words, or ask another model",
+            ),
+            _ => TurnError::new("provider_empty", "the model gave an empty answer; try again"),
         };
         self.fail(commit, error, world)
     }

@@ -119,7 +119,11 @@ fn request(call: &ToolCall) -> Approval {
         approvers: vec![],
         asked_for: None,
         summary: "path=a.txt".to_owned(),
-        offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+        offer: Some(GrantOffer {
+            pattern: "file_write {}".to_owned(),
+            key: "key".to_owned(),
+            narrow: false,
+        }),
         batch: None,
         route: None,
         state: ApprovalState::Pending,

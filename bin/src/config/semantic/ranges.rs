@@ -36,6 +36,7 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         range(&path("idle_timeout_secs"), provider.idle_timeout_secs, 1..=86_400);
         range(&path("max_concurrency"), provider.max_concurrency as u64, 1..=100_000);
         range(&path("max_attempts"), provider.max_attempts.into(), 1..=100);
+        range(&path("max_retry_after_secs"), provider.max_retry_after_secs, 1..=3_600);
         if let Some(most) = provider.requests_per_minute {
             range(&path("requests_per_minute"), most.into(), 1..=1_000_000);
         }

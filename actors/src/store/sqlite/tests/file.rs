@@ -55,6 +55,43 @@ fn durability_decides_what_a_commit_waits_for() {
     }
 }
 
+// A018
+#[test]
+fn a_second_instance_is_refused_though_somebody_removed_the_lock_file() {
+    let db = Db::new();
+    std::fs::remove_file(beside(&db.path(), ".lock")).unwrap();
+    let Err(StoreError::InUse { owner }) = open(&options(&db.dir)) else { panic!("opened twice") };
+    assert!(owner.contains("rookery.db itself"), "{owner}");
+    assert!(!beside(&db.path(), ".lock").exists(), "the refused one left a lock file");
+}
+
+// I1: what goes into a file that has no name any more is lost, so that it is never acknowledged
+#[test]
+fn a_database_that_was_moved_or_deleted_takes_nothing_until_it_is_back() {
+    for suffix in ["", "-wal"] {
+        let mut db = Db::new();
+        db.take("c", "m1");
+        let (path, away) = (beside(&db.path(), suffix), db.dir.path().join("away"));
+        let accept = db.message("c", "m2");
+        let write = [Write::Accept(accept)];
+        assert!(db.store.check().is_ok());
+        std::fs::rename(&path, &away).unwrap();
+        let refused = db.store.apply(&write).remove(0).unwrap_err();
+        let why = refused.to_string();
+        assert!(refused.is_of_the_disk() && why.contains("moved, replaced or deleted"), "{why}");
+        assert!(why.contains(&path.display().to_string()), "{why}");
+        assert_eq!(db.store.check(), Err(refused.clone()));
+        assert_eq!(db.store.probe(), Err(refused.clone()));
+        // Another file by that name is not it.
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(db.store.check(), Err(refused));
+        std::fs::rename(&away, &path).unwrap();
+        assert!(db.store.probe().is_ok());
+        let taken = db.store.apply(&write).remove(0);
+        assert!(matches!(taken, Ok(Written::Accepted(_))), "{taken:?}");
+    }
+}
+
 // B12
 #[test]
 fn a_newer_schema_is_refused_and_the_file_left_alone() {

@@ -282,7 +282,11 @@ impl Db {
             approvers: vec!["ann".to_owned(), "bob".to_owned()],
             asked_for: None,
             summary: "path=a.txt".to_owned(),
-            offer: Some(GrantOffer { pattern: "file_write {}".to_owned(), key: "key".to_owned() }),
+            offer: Some(GrantOffer {
+                pattern: "file_write {}".to_owned(),
+                key: "key".to_owned(),
+                narrow: false,
+            }),
             batch: None,
             route: None,
             state: ApprovalState::Pending,

@@ -62,7 +62,8 @@ async fn a_command_gives_its_output_and_its_exit_code() {
         ToolResult {
             success: false,
             output: "out\nerr\n".to_owned(),
-            error: Some("exit code 3".to_owned())
+            error: Some("exit code 3".to_owned()),
+            unknown: false
         }
     );
     assert_eq!(world.call("shell", json!({"command": "true"})).await.model_text(), text::NO_OUTPUT);
@@ -71,6 +72,13 @@ async fn a_command_gives_its_output_and_its_exit_code() {
     assert!(unknown.output.contains("not found"), "{}", unknown.output);
     let killed = world.call("shell", json!({"command": "kill -9 $$"})).await;
     assert_eq!(killed.error.as_deref(), Some("ended by signal 9"));
+    // What the system ends at a limit says at which.
+    for command in
+        ["ulimit -f 1; exec head -c 9000 /dev/zero > a", "ulimit -f 1; head -c 9000 /dev/zero > a"]
+    {
+        let error = world.error("shell", json!({ "command": command })).await;
+        assert!(error.contains("SIGXFSZ: it wrote a file larger"), "{command}: {error}");
+    }
     assert!(world.error("shell", json!({"command": "  "})).await.contains("is empty"));
     assert!(
         world.error("shell", json!({"command": "echo a\0b"})).await.contains("can't be started")
@@ -117,10 +125,14 @@ async fn a_command_sees_nothing_of_our_environment() {
             "GIT_CONFIG_COUNT",
             "GIT_CONFIG_KEY_0",
             "GIT_CONFIG_KEY_1",
+            "GIT_CONFIG_KEY_2",
             "GIT_CONFIG_VALUE_0",
             "GIT_CONFIG_VALUE_1",
+            "GIT_CONFIG_VALUE_2",
+            "GIT_EDITOR",
             "GIT_NO_LAZY_FETCH",
             "GIT_PAGER",
+            "GIT_SEQUENCE_EDITOR",
             "GIT_TERMINAL_PROMPT",
             "HOME",
             "LANG",

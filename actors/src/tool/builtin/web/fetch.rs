@@ -53,7 +53,7 @@ impl WebFetch {
         let content = content(answer).await?;
         let output = self.web.framer.frame(cx.turn, &source, &content);
         let error = (!status.is_success()).then(|| format!("the server answered {status}"));
-        Ok(ToolResult { success: error.is_none(), output, error })
+        Ok(ToolResult { success: error.is_none(), output, error, unknown: false })
     }
 }
 
