@@ -1,5 +1,6 @@
 //! `rookery policy check`: what the gate says of one call, by the configuration alone.
 
+use rookery_actors::policy::shell::Amid;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -103,6 +104,7 @@ pub fn policy_check(
         conversation_id: ConversationId(world.ids.next()),
         agent: &AgentName::new(agent),
         tainted: None,
+        amid: Amid::Quiet,
         grant: None,
         approval: None,
         now: world.now(),

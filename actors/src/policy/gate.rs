@@ -7,6 +7,7 @@ mod command;
 #[cfg(test)]
 mod tests;
 
+use crate::policy::shell::Amid;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub struct CallToJudge<'a> {
     pub agent: &'a AgentName,
     /// The tool that brought content from outside into the conversation, if one did.
     pub tainted: Option<&'a str>,
+    /// What other calls of its response may do meanwhile.
+    pub amid: Amid,
     /// A standing grant that may cover it; the gate checks that it does.
     pub grant: Option<&'a Grant>,
     /// The request by which a person approved exactly this call, if one did. It answers a question; it
@@ -178,7 +181,8 @@ impl Gate {
         let verdict = match &call.effects.command {
             Some(command) => {
                 let gates = [&always, reading, writing];
-                let judged = self.judge_command(command, &call.effects.reads, gates)?;
+                let judged =
+                    self.judge_command(command, (&call.effects.reads, call.amid), gates)?;
                 found.bound = judged.bound;
                 found.risk = judged.verdict.risk();
                 Some(judged.verdict)

@@ -36,4 +36,4 @@ mod corpus;
 pub use finding::{Finding, Weight};
 pub use plain::plain_words;
 pub use table::{is_runner, loads_files, runs_files};
-pub use walk::{Rules, judge};
+pub use walk::{Amid, Rules, judge};

@@ -4,6 +4,7 @@
 mod delivery;
 mod marker;
 mod repeat;
+mod siblings;
 mod steps;
 mod twins;
 
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rookery_messages::approval::{Approval, ApprovalState, Grant, GrantScope, QUESTION_TOOL};
+use rookery_messages::approval::{Approval, ApprovalState, Grant, GrantScope, QUESTION_TOOL, Risk};
 use rookery_messages::chat::{Arguments, ToolCall};
 use rookery_messages::delegation::ChildOf;
 use rookery_messages::ids::{ChannelId, ConversationId, GrantId, TurnId};
@@ -32,8 +33,10 @@ use crate::observe::TurnVoice;
 use crate::policy::arguments::{arguments_hash, canonical_arguments};
 use crate::policy::cover::{Cover, cover};
 use crate::policy::gate::{Access, CallToJudge};
+use crate::policy::shell::Amid;
 
 use self::repeat::{asked_in_vain, ends_turn};
+use self::siblings::{Beside, Siblings};
 use self::steps::{Draft, Refused};
 use self::twins::Twins;
 
@@ -79,12 +82,12 @@ impl Judge {
         let mut twins = Twins::default();
         let mut judged = Vec::with_capacity(calls.len());
         let last = calls.len().saturating_sub(1);
-        let alone = calls.iter().filter(|call| self.changes(call)).count() <= 1;
+        let siblings = Siblings::of(calls.iter().map(|call| self.disturbs(call)));
         self.grants.lock().clear();
         for (index, call) in calls.into_iter().enumerate() {
             let ends = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
             let cut = index == last && ends;
-            let one = self.judge_one(index, call, cut, alone, &mut twins).await;
+            let one = self.judge_one(index, call, cut, siblings.of_one(index), &mut twins).await;
             judged.push(one);
         }
         asking::place(&mut judged);
@@ -97,7 +100,7 @@ impl Judge {
         index: usize,
         open: OpenCall,
         cut: bool,
-        alone: bool,
+        beside: Beside,
         twins: &mut Twins,
     ) -> JudgedCall {
         let call = open.call.clone();
@@ -115,7 +118,7 @@ impl Judge {
             }
         };
         let effects = tool.effects(&arguments);
-        let mut verdict = self.verdict(&call, &name, &arguments, &effects, alone).await;
+        let mut verdict = self.verdict(&call, &name, &arguments, &effects, beside).await;
         let (canonical, runtime) = (canonical_arguments(&arguments), &self.bundle.runtime);
         if let Some(twin) = twins.find(index, &name, canonical, &effects, &verdict, runtime) {
             verdict = Verdict::SameAs(twin);
@@ -131,19 +134,24 @@ impl Judge {
         JudgedCall { call, tool: name, arguments, effects, brings_in, verdict }
     }
 
-    /// Whether a call may change something.
-    fn changes(&self, open: &OpenCall) -> bool {
+    /// What a call may do to the workspace, where its siblings run at the same time. None: it only reads.
+    fn disturbs(&self, open: &OpenCall) -> Option<Amid> {
         let own = match &open.call.arguments {
             Arguments::Object(arguments) => Some(arguments),
             Arguments::Invalid { .. } => None,
         };
-        let arguments = open.prepared.as_ref().map(|(_, arguments)| arguments).or(own);
-        match (self.tools.resolve(open.name()), arguments) {
-            (Some((_, tool)), Some(arguments)) => {
-                tool.effects(arguments).effects != Effects::ReadOnly
-            }
-            _ => false,
+        let arguments = open.prepared.as_ref().map(|(_, arguments)| arguments).or(own)?;
+        let (name, tool) = self.tools.resolve(open.name())?;
+        let effects = tool.effects(arguments);
+        if effects.effects == Effects::ReadOnly {
+            return None;
         }
+        if effects.command.is_none() {
+            return Some(Amid::Changes);
+        }
+        let ask = self.to_judge(&name, &effects, Amid::Quiet);
+        let harmless = self.bundle.gate.evaluate(&ask).risk == Risk::Low;
+        Some(if harmless { Amid::Quiet } else { Amid::Commands })
     }
 
     /// A decision of this attempt: later questions are held against it.
@@ -158,7 +166,7 @@ impl Judge {
         name: &str,
         arguments: &Map<String, Value>,
         effects: &CallEffects,
-        alone: bool,
+        beside: Beside,
     ) -> Verdict {
         if let Some(outcome) = self.left_out(name) {
             return Verdict::Filled(outcome);
@@ -168,14 +176,14 @@ impl Judge {
         if let Some(approval) = earlier {
             return self.stands(approval, name, arguments, effects);
         }
-        let mut ask = self.to_judge(name, effects);
+        let mut ask = self.to_judge(name, effects, beside.amid);
         let mut decision = self.bundle.gate.evaluate(&ask);
         let (cover, grant);
         let mut offer = None;
         if matches!(decision.decision, Access::NeedsApproval(_)) {
             cover = decision.bound.then(|| self.cover(name, arguments, effects)).flatten();
             // What a sibling could change while it waits is not surely what was granted (A085).
-            let steady = cover.as_ref().filter(|cover| alone || !cover.binds_files);
+            let steady = cover.as_ref().filter(|cover| beside.alone || !cover.binds_files);
             grant = match steady {
                 Some(cover) => self.granted(name, &cover.key).await,
                 None => None,
@@ -206,7 +214,12 @@ impl Judge {
         }
     }
 
-    fn to_judge<'a>(&'a self, name: &'a str, effects: &'a CallEffects) -> CallToJudge<'a> {
+    fn to_judge<'a>(
+        &'a self,
+        name: &'a str,
+        effects: &'a CallEffects,
+        amid: Amid,
+    ) -> CallToJudge<'a> {
         CallToJudge {
             tool: name,
             effects,
@@ -214,6 +227,7 @@ impl Judge {
             conversation_id: self.conversation_id,
             agent: &self.bundle.name,
             tainted: self.tainted.as_deref(),
+            amid,
             grant: None,
             approval: None,
             now: self.world.now(),
@@ -274,7 +288,7 @@ impl Judge {
         if let Some(outcome) = self.left_out(name) {
             return Verdict::Filled(outcome);
         }
-        let mut ask = self.to_judge(name, effects);
+        let mut ask = self.to_judge(name, effects, Amid::Quiet);
         let (cover, grant);
         match authority {
             Authority::Policy => {}

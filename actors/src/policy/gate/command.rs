@@ -5,7 +5,7 @@ use rookery_messages::settings::AutonomyLevel;
 
 use super::Gate;
 use crate::policy::paths::PathGate;
-use crate::policy::shell::{Rules, Weight, judge};
+use crate::policy::shell::{Amid, Rules, Weight, judge};
 
 /// What stands against a command that nothing blocks.
 #[derive(Debug)]
@@ -37,16 +37,16 @@ impl CommandVerdict {
 
 impl Gate {
     /// Judges a command by the gates of what it names, what it reads and what it writes. `bases` are the folders it
-    /// starts in. An error blocks.
+    /// starts in; `amid` says what else may go on. An error blocks.
     pub(super) fn judge_command(
         &self,
         command: &str,
-        bases: &[String],
+        (bases, amid): (&[String], Amid),
         [always, paths, writing]: [&PathGate; 3],
     ) -> Result<JudgedCommand, String> {
         let bases: &[String] = if bases.is_empty() { &[String::new()] } else { bases };
         let allowed = self.profile.allowed_commands.as_deref();
-        let found = judge(command, Rules { always, paths, writing, allowed, bases });
+        let found = judge(command, Rules { always, paths, writing, allowed, bases, amid });
         let any = allowed.is_none_or(|list| list.iter().any(|name| name == "*"));
         let full = self.profile.level == AutonomyLevel::Full;
         if found.weight == Weight::Closed {

@@ -1,3 +1,4 @@
+use crate::policy::shell::Amid;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -74,6 +75,7 @@ impl Asked {
             conversation_id: ConversationId(Uuid::nil()),
             agent: agent(),
             tainted: None,
+            amid: Amid::Quiet,
             grant: None,
             approval: None,
             now: Timestamp::UNIX_EPOCH,

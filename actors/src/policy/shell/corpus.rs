@@ -1,6 +1,7 @@
 //! The corpus of commands (`corpus/allowed.txt`, `corpus/bypasses.txt`), and generated ones whose judge is
 //! a real shell: it runs the text, and a stand-in tells whether it was called.
 
+use super::Amid;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -80,6 +81,7 @@ impl Room {
             key: None,
             agent: &agent,
             tainted: None,
+            amid: Amid::Quiet,
             conversation_id: ConversationId(Uuid::nil()),
             grant: None,
             approval: None,

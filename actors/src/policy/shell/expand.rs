@@ -94,6 +94,7 @@ impl Walk<'_> {
                     let name = text(part, source);
                     self.named(name, false);
                     self.scope.vars.remove(name);
+                    self.functions.remove(name);
                 }
                 _ => self.unclear("an `unset` in it is not a plain one"),
             }
@@ -265,6 +266,15 @@ impl Walk<'_> {
 
     /// The arguments that a simple command's words become.
     pub(super) fn arguments(&self, words: &[Word]) -> Vec<Argument> {
-        words.iter().flat_map(|word| word.arguments(&self.scope.bases, self.root())).collect()
+        words.iter().flat_map(|word| self.expanded(word)).collect()
+    }
+
+    /// The arguments that a word becomes. Once files may have come to be, a pattern may find what looks like
+    /// an option.
+    pub(super) fn expanded(&self, word: &Word) -> Vec<Argument> {
+        if self.links.changed && word.finds_options() {
+            return vec![word.loose()];
+        }
+        word.arguments(&self.scope.bases, self.root())
     }
 }

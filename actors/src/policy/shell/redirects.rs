@@ -78,7 +78,8 @@ impl Walk<'_> {
                 return true;
             }
         };
-        let arguments = self.word(target, source).arguments(&self.scope.bases, self.root());
+        let word = self.word(target, source);
+        let arguments = self.expanded(&word);
         let [argument] = &arguments[..] else {
             self.unclear("where it is redirected to depends on the files that are there");
             return true;

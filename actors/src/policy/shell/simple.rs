@@ -162,6 +162,10 @@ impl Walk<'_> {
                         self.unclear("`cd` leads through a link, which can't be followed");
                     }
                     bases.push(found.relative().display().to_string());
+                    // It may be gone by then.
+                    if self.links.changed {
+                        bases.extend(self.scope.bases.iter().cloned());
+                    }
                 }
                 // It may come to be by then, or the `cd` may fail.
                 _ => {

@@ -68,7 +68,7 @@ impl Walk<'_> {
                 }
                 _ => {
                     let arguments = self.word(node, source);
-                    let arguments = arguments.arguments(&self.scope.bases, self.root());
+                    let arguments = self.expanded(&arguments);
                     arguments.iter().for_each(|argument| self.test_word(argument));
                     let loose = |a: &super::word::Argument| a.certainty == Certainty::Loose;
                     if !double && (arguments.len() != 1 || arguments.iter().any(loose)) {

@@ -21,6 +21,18 @@ const MAX_TEXTS: u32 = 6;
 pub(super) const AFTER_LINKS: &str = "something in it may make links, and where its other paths lead is only known then; run that in a call \
      of its own";
 
+/// What others may do to the workspace between a judgement and the end of what was judged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Amid {
+    /// Nothing that matters.
+    #[default]
+    Quiet,
+    /// Files may come and go.
+    Changes,
+    /// A command changes things: it may make links too.
+    Commands,
+}
+
 /// What a command is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
@@ -34,6 +46,8 @@ pub struct Rules<'a> {
     pub allowed: Option<&'a [String]>,
     /// The folders the command may start in, relative to the workspace; `""` is the workspace.
     pub bases: &'a [String],
+    /// What may go on in the workspace before it starts, and while it runs.
+    pub amid: Amid,
 }
 
 /// Judges a command: the heaviest thing that it does.
@@ -45,7 +59,12 @@ pub fn judge(command: &str, rules: Rules<'_>) -> Finding {
         functions: HashSet::new(),
         assigned: HashMap::new(),
         worded: HashSet::new(),
-        links: Links::default(),
+        links: Links {
+            made: rules.amid == Amid::Commands,
+            brought_in: rules.amid == Amid::Commands,
+            changed: rules.amid > Amid::Quiet,
+            ..Links::default()
+        },
         texts: 0,
     };
     if let Some(path) = closed::find(command, rules.bases, rules.always) {
@@ -82,6 +101,8 @@ pub(super) struct Links {
     pub(super) parallel: u32,
     /// Something that writes what an archive, a patch or a copied folder says has run: it may be a repository.
     pub(super) brought_in: bool,
+    /// Something that changes files has run: what patterns find, and which folders there are, is only known then.
+    pub(super) changed: bool,
     /// One of those that may still run uses a path.
     pub(super) used: bool,
 }
@@ -108,6 +129,7 @@ pub(super) struct Simple {
 
 impl Walk<'_> {
     pub(super) fn note(&mut self, weight: Weight, reason: impl FnOnce() -> String) {
+        self.links.changed |= weight >= Weight::Medium;
         self.found.add(weight, reason);
     }
 
@@ -316,14 +338,14 @@ impl Walk<'_> {
     }
 
     pub(super) fn looped(&mut self, mut step: impl FnMut(&mut Self)) {
-        let made = self.links.made;
+        let (made, changed) = (self.links.made, self.links.changed);
         let mut once = |walk: &mut Self| {
             walk.scope.held = true;
             step(walk);
         };
         self.aside(&mut once);
         // What one round makes is there in the next.
-        if self.links.made && !made {
+        if (self.links.made && !made) || (self.links.changed && !changed) {
             self.aside(once);
         }
     }
@@ -341,8 +363,8 @@ impl Walk<'_> {
                 "variable_name" => name = text(*part, source),
                 "do_group" | "compound_statement" | "comment" => {}
                 _ => {
-                    let arguments =
-                        self.word(*part, source).arguments(&self.scope.bases, self.root());
+                    let word = self.word(*part, source);
+                    let arguments = self.expanded(&word);
                     let known = arguments.iter().all(Argument::is_known);
                     values = values.filter(|_| known);
                     if let Some(values) = &mut values {

@@ -137,6 +137,22 @@ impl Word {
         texts.into_iter().map(|text| Argument { text, certainty }).collect()
     }
 
+    /// Whether what it finds among files can be taken for an option, whatever files there come to be.
+    pub(super) fn finds_options(&self) -> bool {
+        let pattern = |item: &Item| matches!(item, Item::Char('*' | '?' | '[', false));
+        let begins = |item: &Item| match item {
+            Item::Char(c, quoted) => *c == '-' || (!quoted && matches!(c, '*' | '?' | '[' | '{')),
+            Item::OneOf(values, _) => values.iter().any(|value| value.starts_with('-')),
+            Item::Unknown(_) | Item::Number => true,
+        };
+        self.items.iter().any(pattern) && self.items.first().is_some_and(begins)
+    }
+
+    /// Any number of arguments of which only the beginning is known.
+    pub(super) fn loose(&self) -> Argument {
+        self.prefix(Certainty::Loose)
+    }
+
     fn uncertain(&self) -> Option<Argument> {
         if self.items == [Item::Number] {
             return Some(self.prefix(Certainty::Number));
@@ -261,6 +277,11 @@ fn first_brace(word: &[Char]) -> Option<Option<Brace>> {
             let parts = cuts.windows(2).map(|two| word[two[0] + 1..two[1]].to_vec()).collect();
             return Some(Some((start, end, parts)));
         }
+        // A shell that finds no comma before this brace may take a later one for the end.
+        let rest = &word[end + 1..];
+        if rest.contains(&('}', false)) && rest.contains(&(',', false)) {
+            return None;
+        }
         let inner = glob::text(&word[start + 1..end]);
         if let Some((first, last)) = inner.split_once("..") {
             let (Some(first), Some(last)) = (bound(first), bound(last)) else {
@@ -272,11 +293,6 @@ fn first_brace(word: &[Char]) -> Option<Option<Brace>> {
             }
             let parts = (low..=high).map(|n| n.to_string().chars().map(|c| (c, true)).collect());
             return Some(Some((start, end, parts.collect())));
-        }
-        // A shell that finds no comma before this brace may take a later one for the end.
-        let rest = &word[end + 1..];
-        if rest.contains(&('}', false)) && rest.contains(&(',', false)) {
-            return None;
         }
     }
     Some(None)

@@ -73,7 +73,7 @@ fn a_database_that_was_moved_or_deleted_takes_nothing_until_it_is_back() {
         db.take("c", "m1");
         let (path, away) = (beside(&db.path(), suffix), db.dir.path().join("away"));
         let accept = db.message("c", "m2");
-        let write = [Write::Accept(accept)];
+        let write = [Write::Accept(Box::new(accept))];
         assert!(db.store.check().is_ok());
         std::fs::rename(&path, &away).unwrap();
         let refused = db.store.apply(&write).remove(0).unwrap_err();

@@ -1,5 +1,6 @@
 //! Git in a repository that came from somewhere: whatever runs unasked runs nothing that it names.
 
+use crate::policy::shell::Amid;
 use std::process::{Command, Stdio};
 
 use rookery_messages::ids::{AgentName, ConversationId};
@@ -110,6 +111,7 @@ impl Repository {
             key: None,
             agent: &agent,
             tainted: None,
+            amid: Amid::Quiet,
             conversation_id: ConversationId(Uuid::nil()),
             grant: None,
             approval: None,
