@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use rookery_messages::attachment::Attachment;
 use rookery_messages::channel::{AttachmentRef, ChannelAdapter};
 use rookery_messages::tool::head;
 use tokio::io::AsyncWriteExt;
 
+use crate::media::media_type;
 use crate::policy::display::visible;
 
 /// The folder below the workspace.
@@ -49,15 +51,26 @@ pub fn safe_name(name: &str) -> String {
     }
 }
 
-/// Fetches an attachment into the workspace; gives the line the model reads about it, come what may.
+/// What came of an attachment.
+pub(super) struct Fetched {
+    /// What the model reads about it, come what may.
+    pub(super) line: String,
+    /// The file, if it is there.
+    pub(super) attachment: Option<Attachment>,
+}
+
+/// Fetches an attachment into the workspace.
 pub(super) async fn fetch(
     adapter: &dyn ChannelAdapter,
     workspace: &Path,
     prefix: &str,
     file: &AttachmentRef,
-) -> String {
+) -> Fetched {
     let shown = head(&visible(&file.name), MAX_SHOWN).to_owned();
-    let not = |why: &str| format!("[attachment \"{shown}\" was not fetched: {}]", visible(why));
+    let not = |why: &str| Fetched {
+        line: format!("[attachment \"{shown}\" was not fetched: {}]", visible(why)),
+        attachment: None,
+    };
     let Some(limit) = adapter.capabilities().attachments else {
         return not("this channel takes none");
     };
@@ -73,8 +86,17 @@ pub(super) async fn fetch(
         tracing::warn!(%error, "an attachment could not be saved");
         return not("it could not be saved");
     }
-    let mime = file.mime.as_deref().map(|mime| format!("{}, ", head(&visible(mime), 60)));
-    format!("[attached: {FOLDER}/{name} ({}{} bytes)]", mime.unwrap_or_default(), bytes.len())
+    let path = format!("{FOLDER}/{name}");
+    let (media_type, size) = (media_type(&bytes), bytes.len());
+    Fetched {
+        line: format!("[attached: {path} ({media_type}, {size} bytes)]"),
+        attachment: Some(Attachment {
+            path,
+            media_type: media_type.to_owned(),
+            size: size as u64,
+            name: shown,
+        }),
+    }
 }
 
 async fn download(

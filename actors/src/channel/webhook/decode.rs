@@ -65,6 +65,7 @@ pub fn decode(
         },
         thread: None,
         text: body.text,
+        attachments: Vec::new(),
         origin: TurnOrigin::Channel,
         agent: agent.clone(),
     })
