@@ -7,6 +7,9 @@
     reason = "a test fails at the place of the fault"
 )]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rookery_tests::api::{fresh_id, message};
 use rookery_tests::telegram::{FakeTelegram, private};
 use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Reply, World, program, wire};
@@ -162,8 +165,12 @@ async fn photos_that_are_answered_together_are_all_shown_in_order() {
 async fn killed_before_and_during_the_model_call_the_image_is_in_the_request_all_the_same() {
     let fake = FakeTelegram::start().await;
     let mut world = World::start(program!(), seeing(&fake, "")).await;
-    let paused = world.api.act("root/service/sessions", "pause").await;
-    assert_eq!(paused.status, 200, "{paused:?}");
+    assert_eq!(world.api.act("root/service/sessions", "pause").await.status, 202);
+    until("no session is started", || async {
+        let sessions = world.api.get("/admin/v1/actors/root/service/sessions").await;
+        if sessions["status"] == "paused" { Ok(()) } else { Err(sessions.to_string()) }
+    })
+    .await;
     photo(&fake, "big", JPEG, "what is it");
     until("it is accepted", || async {
         let turns = world.api.get("/v1/turns?state=queued").await;
@@ -181,6 +188,19 @@ async fn killed_before_and_during_the_model_call_the_image_is_in_the_request_all
     }
     assert_eq!(world.model.count(), 2);
     fake.all_confirmed().await;
+    world.finish().await;
+}
+
+// R2
+#[tokio::test]
+async fn an_image_that_is_posted_to_a_webhook_is_shown_too() {
+    let fake = FakeTelegram::start().await;
+    let world = World::start(program!(), seeing(&fake, "")).await;
+    let mut body = message(&fresh_id(), "c", "what is it");
+    body["attachments"] = json!([{ "name": "x.png", "data": STANDARD.encode(PNG) }]);
+    let answer = world.api.webhook(&body, "?wait=30").await;
+    assert_eq!(answer.body["outcome"], "answered", "{answer:?}");
+    assert_eq!(images(&world.model.last_request()), [("image/png".to_owned(), PNG.to_vec())]);
     world.finish().await;
 }
 

@@ -294,6 +294,11 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     Some((id, IntakeHandle { address, agent }))
                 })
                 .collect(),
+            workspaces: settings
+                .agents
+                .iter()
+                .map(|(name, agent)| (AgentName::new(name), workspace(name, agent)))
+                .collect(),
             senders: channel_ids
                 .iter()
                 .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))

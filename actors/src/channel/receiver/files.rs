@@ -52,11 +52,11 @@ pub fn safe_name(name: &str) -> String {
 }
 
 /// What came of an attachment.
-pub(super) struct Fetched {
+pub(crate) struct Fetched {
     /// What the model reads about it, come what may.
-    pub(super) line: String,
+    pub(crate) line: String,
     /// The file, if it is there.
-    pub(super) attachment: Option<Attachment>,
+    pub(crate) attachment: Option<Attachment>,
 }
 
 /// Fetches an attachment into the workspace.
@@ -66,9 +66,8 @@ pub(super) async fn fetch(
     prefix: &str,
     file: &AttachmentRef,
 ) -> Fetched {
-    let shown = head(&visible(&file.name), MAX_SHOWN).to_owned();
     let not = |why: &str| Fetched {
-        line: format!("[attachment \"{shown}\" was not fetched: {}]", visible(why)),
+        line: format!("[attachment \"{}\" was not fetched: {}]", shown(&file.name), visible(why)),
         attachment: None,
     };
     let Some(limit) = adapter.capabilities().attachments else {
@@ -81,22 +80,40 @@ pub(super) async fn fetch(
         Ok(bytes) => bytes,
         Err(why) => return not(&why),
     };
-    let name = format!("{}-{}", safe_name(prefix), safe_name(&file.name));
-    if let Err(error) = save(workspace, &name, &bytes).await {
-        tracing::warn!(%error, "an attachment could not be saved");
-        return not("it could not be saved");
+    match keep(workspace, prefix, &file.name, &bytes).await {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!(%error, "an attachment could not be saved");
+            not("it could not be saved")
+        }
     }
-    let path = format!("{FOLDER}/{name}");
-    let (media_type, size) = (media_type(&bytes), bytes.len());
-    Fetched {
+}
+
+/// Puts a file into the workspace, under a name that begins with `prefix`.
+pub(crate) async fn keep(
+    workspace: &Path,
+    prefix: &str,
+    name: &str,
+    bytes: &[u8],
+) -> std::io::Result<Fetched> {
+    let safe = format!("{}-{}", safe_name(prefix), safe_name(name));
+    save(workspace, &safe, bytes).await?;
+    let path = format!("{FOLDER}/{safe}");
+    let (media_type, size) = (media_type(bytes), bytes.len());
+    Ok(Fetched {
         line: format!("[attached: {path} ({media_type}, {size} bytes)]"),
         attachment: Some(Attachment {
             path,
             media_type: media_type.to_owned(),
             size: size as u64,
-            name: shown,
+            name: shown(name),
         }),
-    }
+    })
+}
+
+/// A name as people and models read it.
+fn shown(name: &str) -> String {
+    head(&visible(name), MAX_SHOWN).to_owned()
 }
 
 async fn download(
