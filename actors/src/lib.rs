@@ -5,6 +5,7 @@ pub mod channel;
 pub mod embed;
 pub mod gateway;
 pub mod hook;
+mod media;
 pub mod memory;
 pub mod model;
 pub mod observe;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attachment::Attachment;
 use crate::ids::CallId;
 
 /// Who speaks.
@@ -170,6 +171,9 @@ pub enum ChatMessage {
         /// What it is.
         #[serde(default)]
         kind: UserKind,
+        /// The files that came with it, in order; its text says where they are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// The model.
     Assistant {
@@ -204,7 +208,12 @@ pub enum ChatMessage {
 impl ChatMessage {
     /// The person's own message.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User { text: text.into(), kind: UserKind::Message }
+        Self::of_kind(UserKind::Message, text)
+    }
+
+    /// A user-role message of this kind, without attachments.
+    pub fn of_kind(kind: UserKind, text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), kind, attachments: Vec::new() }
     }
 
     /// A model's text without calls.
@@ -232,6 +241,14 @@ impl ChatMessage {
         match self {
             Self::System { text } | Self::User { text, .. } | Self::Assistant { text, .. } => text,
             Self::Tool { output, .. } => output,
+        }
+    }
+
+    /// The files that came with it.
+    pub fn attachments(&self) -> &[Attachment] {
+        match self {
+            Self::User { attachments, .. } => attachments,
+            Self::System { .. } | Self::Assistant { .. } | Self::Tool { .. } => &[],
         }
     }
 

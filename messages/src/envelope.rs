@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::attachment::Attachment;
 use crate::ids::{AgentName, ChannelId, ConversationId, EnvelopeId, TurnId};
 
 /// Where a turn comes from. Absent or unknown reads as a sub-turn: fail closed (V-A8).
@@ -78,8 +79,11 @@ pub struct Inbound {
     /// The thread within it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// The text; never blank.
+    /// The text; never blank: of what came with it, it says where it is.
     pub text: String,
+    /// The files that came with it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// Where it comes from.
     #[serde(default)]
     pub origin: TurnOrigin,
@@ -129,5 +133,7 @@ mod tests {
                        "text":"hi","agent":"home"}"#;
         let inbound: Inbound = serde_json::from_str(text).unwrap();
         assert_eq!(inbound.origin, TurnOrigin::SubTurn);
+        // A row of a version that knew no attachments.
+        assert_eq!(inbound.attachments, []);
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
+use crate::attachment::Attachment;
 use crate::chat::{OpaqueBlock, ToolCall, Usage};
 use crate::ids::{ApprovalId, CallId, TurnId};
 use crate::receipt::ReceiptRecord;
@@ -30,6 +31,9 @@ pub enum JournalKind {
     Steered {
         /// The text.
         text: String,
+        /// The files that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
         /// The turn whose message it is, which is merged with this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         row: Option<TurnId>,

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod approval;
+pub mod attachment;
 pub mod caller;
 pub mod channel;
 pub mod chat;

@@ -11,17 +11,21 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::BoxFuture;
 use crate::address::Message;
+use crate::attachment::Images;
 use crate::chat::{ChatMessage, OpaqueBlock, ToolCall, Usage};
 use crate::exit::StopReason;
 use crate::tool::ToolSpec;
 
 /// One request to a provider: already well-formed (I4).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
     /// System message first, then the conversation.
     pub messages: Arc<Vec<ChatMessage>>,
     /// The tools on offer, in a stable order; empty means none.
     pub tools: Arc<Vec<Arc<ToolSpec>>>,
+    /// The images that go along with their messages' text, by the paths of these messages' attachments.
+    /// Whatever is not among them stands in the text alone.
+    pub images: Arc<Images>,
 }
 
 /// What a stream yields.

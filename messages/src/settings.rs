@@ -389,6 +389,9 @@ pub struct ProviderSettings {
     /// Ids of tool calls in requests of kind `openai`: `any`, or `short` for Mistral's.
     #[serde(default)]
     pub call_ids: CallIdForm,
+    /// The model sees images. Absent: as far as its name tells.
+    #[serde(default)]
+    pub vision: Option<bool>,
     /// Profiles to try when this one fails, in order.
     #[serde(default)]
     pub fallback: Vec<String>,
@@ -425,6 +428,7 @@ impl ProviderSettings {
             reasoning_effort: None,
             max_output_tokens: None,
             call_ids: CallIdForm::default(),
+            vision: None,
             fallback: Vec::new(),
             idle_timeout_secs: defaults::idle_timeout_secs(),
             max_concurrency: defaults::max_concurrency(),
@@ -478,6 +482,10 @@ pub struct AgentSettings {
     /// Provider profiles its people may choose by `/model`, beside this one and its fallbacks.
     #[serde(default)]
     pub models: Vec<String>,
+    /// The provider profile that is asked first while the conversation shows images, if the model that would
+    /// be asked does not see them. Absent: that one reads where they are, and nothing more.
+    #[serde(default)]
+    pub vision_provider: Option<String>,
     /// What it may do.
     #[serde(default = "defaults::profile")]
     pub risk_profile: String,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Checks one request body; says what is wrong with it.
@@ -29,6 +31,9 @@ pub fn check(body: &Value) -> Result<(), String> {
             "user" => {
                 if text(message).is_none_or(|text| text.trim().is_empty()) {
                     return Err(format!("message {at}: a user message without text"));
+                }
+                if !message["content"].as_array().into_iter().flatten().all(is_part) {
+                    return Err(format!("message {at}: a part that is neither text nor an image"));
                 }
                 at += 1;
             }
@@ -100,6 +105,25 @@ fn check_tools(body: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Text that says something, or an image of a known kind with all its bytes.
+fn is_part(part: &Value) -> bool {
+    match part["type"].as_str() {
+        Some("text") => part["text"].as_str().is_some_and(|text| !text.trim().is_empty()),
+        Some("image_url") => image(part).is_some_and(|(kind, bytes)| {
+            let known = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+            known.contains(&kind) && !bytes.is_empty()
+        }),
+        _ => false,
+    }
+}
+
+/// The media type and the bytes of a part that is an image.
+pub fn image(part: &Value) -> Option<(&str, Vec<u8>)> {
+    let url = part["image_url"]["url"].as_str()?.strip_prefix("data:")?;
+    let (kind, data) = url.split_once(";base64,")?;
+    Some((kind, STANDARD.decode(data).ok()?))
 }
 
 fn role(message: &Value) -> &str {

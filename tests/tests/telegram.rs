@@ -224,7 +224,7 @@ async fn files_are_in_the_workspace_when_the_model_reads_of_them() {
     let name = format!("attachments/{ANN}_{id}-1-n_o.txt");
     assert_eq!(world.read(&name), "content");
     let told = world.model.requests_for("look at good")[0].to_string();
-    assert!(told.contains(&format!("[attached: {name} (7 bytes)]")), "{told}");
+    assert!(told.contains(&format!("[attached: {name} (text/plain, 7 bytes)]")), "{told}");
     for (key, why) in
         [("large", "it has 11 bytes, 10 are allowed"), ("liar", "it has more than the 10")]
     {

@@ -268,6 +268,7 @@ pub(crate) fn inbound(channel: &str, conversation: &str, id: &str) -> Inbound {
         conversation: conversation.to_owned(),
         thread: None,
         text: format!("text of {id}"),
+        attachments: Vec::new(),
         origin: TurnOrigin::Channel,
         agent: AgentName::new("home"),
     }

@@ -83,6 +83,7 @@ impl Agent {
             conversation: conversation.to_owned(),
             thread: None,
             text: text.to_owned(),
+            attachments: Vec::new(),
             origin: TurnOrigin::Direct,
             agent: AgentName::new(AGENT),
         };

@@ -22,7 +22,7 @@ use super::{AgentBuilder, EmbedError};
 use crate::channel::commands::Stopper;
 use crate::channel::{Intake, IntakeArgs, IntakeHandle};
 use crate::hook::Hooks;
-use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
+use crate::model::{ProfileRef, ProviderActor, ProviderArgs, Sight};
 use crate::observe::{EventHub, ObserverActor, ObserverArgs, ObserverHandle};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
@@ -208,8 +208,10 @@ impl Children {
                 address: provider.address,
                 max_attempts: 4,
                 tool_mode: ToolMode::Native,
+                sight: Sight::default(),
             }]),
             models: Arc::default(),
+            vision: Arc::default(),
             tools: Arc::new(builder.tools),
             mcp: Arc::default(),
             gate: Gate::new(Arc::new(builder.risk), workspace, &[]),

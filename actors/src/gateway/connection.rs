@@ -83,6 +83,7 @@ impl Terms {
             conversation: self.place.conversation.clone(),
             thread: None,
             text,
+            attachments: Vec::new(),
             origin: TurnOrigin::Interactive,
             agent: self.agent.clone(),
         }

@@ -75,7 +75,7 @@ pub(super) async fn forget(
     Ok(Json(json!({ "id": id, "deleted": true })))
 }
 
-/// A message as the API shows it: `{role, content, turn, at, calls?, call?}`. What the model may read in
+/// A message as the API shows it: `{role, content, turn, at, calls?, call?, attachments?}`. What the model may read in
 /// arguments and results is not for every eye (T25).
 pub(super) fn shown(stored: &StoredMessage, redactor: &Redactor) -> Value {
     let message = &stored.message;
@@ -102,6 +102,9 @@ pub(super) fn shown(stored: &StoredMessage, redactor: &Redactor) -> Value {
             shown["content"] = Value::String(redactor.clean(message.text()));
             shown["call"] = json!(call);
             shown["tool"] = json!(name);
+        }
+        ChatMessage::User { attachments, .. } if !attachments.is_empty() => {
+            shown["attachments"] = json!(attachments);
         }
         ChatMessage::System { .. } | ChatMessage::User { .. } => {}
     }

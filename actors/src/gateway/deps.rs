@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
-use rookery_messages::ids::ChannelId;
+use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Settings, WebhookSettings};
 use rookery_messages::time::World;
@@ -76,6 +77,8 @@ pub struct GatewayDeps {
     pub router: Address<RouterMsg>,
     /// The channels messages come in by: `ws`, `cli`, `webhook.<alias>`.
     pub intakes: HashMap<ChannelId, IntakeHandle>,
+    /// The agents' folders: what comes with a message is put there.
+    pub workspaces: HashMap<AgentName, PathBuf>,
     /// Their senders: a dead letter that is sent again is due at once.
     pub senders: HashMap<ChannelId, Address<SenderMsg>>,
     /// Who is told.

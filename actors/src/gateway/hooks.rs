@@ -8,6 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use rookery_messages::caller::Caller;
+use rookery_messages::envelope::Inbound;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::ids::TurnId;
 use rookery_messages::observe::Observation;
@@ -25,7 +26,8 @@ use super::error::ApiError;
 use super::extract::{ApiQuery, json_error, read_body, require_json};
 use crate::channel::intake::QUEUE_FULL;
 use crate::channel::pairing::Admission;
-use crate::channel::webhook::{self, DecodeError, signature};
+use crate::channel::receiver::keep;
+use crate::channel::webhook::{self, DecodeError, Posted, signature};
 use crate::observe::{HubItem, Subscription};
 
 /// Longest wait for a reply, in seconds.
@@ -71,7 +73,7 @@ pub(super) async fn receive(
     require_json(&parts.headers).inspect_err(|_| count("content_type"))?;
     let view = caller.map(View::of);
     let owner = view.as_ref().and_then(View::owner);
-    let inbound = webhook::decode(&channel, &intake.agent, owner, &body)
+    let Posted { inbound, files } = webhook::decode(&channel, &intake.agent, owner, &body)
         .map_err(|error| undecodable(&error))
         .inspect_err(|_| count("body"))?;
     let Some(door) = shared.deps.doors.get(&channel) else {
@@ -106,9 +108,39 @@ pub(super) async fn receive(
         sees(&outcome)?;
         return answer(&shared, &outcome, Some(0)).await;
     }
+    let inbound = attach(&shared, inbound, files).await?;
     let outcome = intake.receive(inbound).await?;
     sees(&outcome)?;
     answer(&shared, &outcome, params.wait).await
+}
+
+/// Puts a message's files into its agent's workspace. Those of a message that is known already stand there:
+/// nothing of a repetition is kept.
+async fn attach(
+    shared: &Shared,
+    mut inbound: Inbound,
+    files: Vec<(String, Vec<u8>)>,
+) -> Result<Inbound, ApiError> {
+    if files.is_empty() || shared.deps.store.desk(&inbound).await?.known {
+        return Ok(inbound);
+    }
+    let Some(workspace) = shared.deps.workspaces.get(&inbound.agent) else {
+        return Err(ApiError::not_found("agent"));
+    };
+    for (name, bytes) in files {
+        // Of nobody's choice: no file takes the place of another message's.
+        let id = shared.deps.world.ids.next().simple().to_string();
+        let kept = keep(workspace, &id, &name, &bytes).await.map_err(|error| {
+            tracing::warn!(%error, "an attachment could not be saved");
+            let message = "an attachment could not be saved in the agent's workspace";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "attachment_not_saved", message)
+                .hint("send the message again later; its operator finds the cause in the log")
+        })?;
+        inbound.text.push('\n');
+        inbound.text.push_str(&kept.line);
+        inbound.attachments.extend(kept.attachment);
+    }
+    Ok(inbound)
 }
 
 /// The message is known, and another's: it is not taken twice, and what came of it is not told.
@@ -144,6 +176,9 @@ fn undecodable(error: &DecodeError) -> ApiError {
         DecodeError::NotAnObject => ApiError::bad_request("invalid_field", error.to_string()),
         DecodeError::Json(cause) => {
             json_error(cause).hint("send `{id, sender, conversation, text}`")
+        }
+        DecodeError::NotBase64 { .. } | DecodeError::TooManyFiles(_) => {
+            ApiError::bad_request("invalid_field", error.to_string())
         }
         DecodeError::Field(cause) => cause.clone().into(),
     }

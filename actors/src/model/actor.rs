@@ -29,6 +29,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::gallery::ImageFolder;
+use super::sight::Sight;
 use super::text::{Released, ReplyReader, as_text};
 use crate::observe::TurnVoice;
 use crate::policy::redact::{Redactor, ScrubStream};
@@ -63,6 +65,8 @@ pub struct ProfileRef {
     pub max_attempts: u32,
     /// How its model asks for tools.
     pub tool_mode: ToolMode,
+    /// What its model sees.
+    pub sight: Sight,
 }
 
 /// What it is built from.
@@ -71,6 +75,8 @@ pub struct ModelArgs {
     pub iteration: u32,
     /// What is sent.
     pub request: ModelRequest,
+    /// Where the images of its messages are.
+    pub images: ImageFolder,
     /// The profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
     /// The tools that a call written as text may name; more than are offered where none may be called.
@@ -105,6 +111,7 @@ impl Supervised for ModelActor {
         let spent = Arc::new(Mutex::new(Usage::default()));
         let call = Call {
             request: args.request,
+            images: args.images,
             chain: args.chain,
             known: args.known,
             strict: args.strict,
@@ -170,6 +177,7 @@ impl ModelCall {
 
 struct Call {
     request: ModelRequest,
+    images: ImageFolder,
     chain: Arc<[ProfileRef]>,
     known: Arc<Vec<Arc<ToolSpec>>>,
     strict: bool,
@@ -252,7 +260,7 @@ impl Call {
             format!(
                 "tools were not offered to anybody: strict_tool_parsing is on, and of the agent's providers \
                  {} can be offered tools as text only; take strict_tool_parsing out of the runtime profile, \
-                 or these providers out of the fallbacks",
+                 or these providers out of the fallbacks and of vision_provider",
                 names.join(", ")
             ),
         ))
@@ -404,7 +412,7 @@ impl Call {
         slot: &Slot,
         usage: &mut Usage,
     ) -> Result<ModelEnd, ModelError> {
-        let mut stream = slot.provider.stream(self.request_for(profile)).await?;
+        let mut stream = slot.provider.stream(self.request_for(profile).await).await?;
         let mut reader = self.reader();
         let mut shown = Shown {
             text: String::new(),
@@ -459,15 +467,17 @@ impl Call {
         ))
     }
 
-    /// What this profile is sent: its model may know tools from the prompt only (T4).
-    fn request_for(&self, profile: &ProfileRef) -> ModelRequest {
-        match profile.tool_mode {
+    /// What this profile is sent: its model may know tools from the prompt only (T4), and see nothing.
+    /// Images are read for each attempt, with its slot in hand: so many are in memory as calls are made.
+    async fn request_for(&self, profile: &ProfileRef) -> ModelRequest {
+        let request = match profile.tool_mode {
             ToolMode::Native => self.request.clone(),
             ToolMode::Text if self.strict => {
                 as_text(&ModelRequest { tools: Arc::default(), ..self.request.clone() })
             }
             ToolMode::Text => as_text(&self.request),
-        }
+        };
+        self.images.fill(request, profile.sight).await
     }
 
     fn reader(&self) -> ReplyReader {

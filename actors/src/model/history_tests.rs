@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use rookery_messages::attachment::{Attachment, ImageFormat};
 use rookery_messages::chat::{ChatMessage, OpaqueBlock, Origin, UserKind};
 use rookery_messages::settings::{CallIdForm, ProviderSettings, ReasoningEffort};
 use rookery_messages::tool::ToolSpec;
@@ -16,7 +17,7 @@ use super::http::{Dialect, Ease};
 use super::ollama::Ollama;
 use super::openai::OpenAi;
 use super::responses::Responses;
-use super::testing::{call, origin_of, result, sent, settings, system, tool};
+use super::testing::{call, image, images_of, origin_of, result, sent, settings, system, tool};
 use super::wire_check::{WireFault, prepared};
 
 const MODELS: [&str; 2] = ["claude-sonnet-4-5", "gemini-3-pro"];
@@ -66,6 +67,17 @@ fn blocks() -> impl Strategy<Value = OpaqueBlock> {
     )
 }
 
+/// What may come with a message: most of it goes along as an image.
+fn files() -> impl Strategy<Value = Attachment> {
+    let words = Attachment { media_type: "text/plain".into(), ..image("d.txt", ImageFormat::Png) };
+    prop_oneof![
+        Just(image("a.png", ImageFormat::Png)),
+        Just(image("b.jpg", ImageFormat::Jpeg)),
+        Just(image("c.webp", ImageFormat::Webp)),
+        Just(words),
+    ]
+}
+
 fn messages() -> impl Strategy<Value = ChatMessage> {
     let kinds = prop_oneof![
         Just(UserKind::Message),
@@ -75,8 +87,10 @@ fn messages() -> impl Strategy<Value = ChatMessage> {
     ];
     prop_oneof![
         1 => texts().prop_map(system),
-        3 => (texts(), kinds)
-            .prop_map(|(text, kind)| ChatMessage::User { text: text.to_owned(), kind }),
+        3 => (texts(), kinds, prop::collection::vec(files(), 0..3))
+            .prop_map(|(text, kind, attachments)| {
+                ChatMessage::User { text: text.to_owned(), kind, attachments }
+            }),
         1 => texts().prop_map(ChatMessage::assistant),
         4 => (texts(), prop::collection::vec(calls(), 0..4), any::<bool>(), prop::collection::vec(blocks(), 0..3))
             .prop_map(|(text, calls, interrupted, mut opaque)| {
@@ -97,6 +111,8 @@ struct Wire {
     texts: Vec<String>,
     /// Everything that went back as it came.
     opaque: Vec<String>,
+    /// The images, in base64.
+    images: Vec<String>,
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
@@ -110,6 +126,7 @@ fn text_of(value: &Value) -> String {
 /// Reads a body by the shape of its API alone.
 fn wire(kind: &str, body: Value) -> Wire {
     let (mut asked, mut answered, mut texts, mut opaque) = (vec![], vec![], vec![], vec![]);
+    let mut images = vec![];
     match kind {
         "openai" | "ollama" => {
             for message in list(&body, "messages") {
@@ -121,7 +138,15 @@ fn wire(kind: &str, body: Value) -> Wire {
                 if message["role"] == "tool" {
                     answered.push(message.get("tool_call_id").map(text_of).unwrap_or_default());
                 }
-                if message.get("tool_calls").is_none() {
+                images.extend(list(message, "images").map(text_of));
+                if message["content"].is_array() {
+                    for part in list(message, "content") {
+                        match part["type"].as_str().unwrap() {
+                            "text" => texts.push(text_of(&part["text"])),
+                            _ => images.push(data_of(&part["image_url"]["url"])),
+                        }
+                    }
+                } else if message.get("tool_calls").is_none() {
                     texts.push(text_of(&message["content"]));
                 }
             }
@@ -135,6 +160,7 @@ fn wire(kind: &str, body: Value) -> Wire {
                         texts.push(text_of(&block["content"]));
                     }
                     "text" => texts.push(text_of(&block["text"])),
+                    "image" => images.push(text_of(&block["source"]["data"])),
                     "thinking" => opaque.push(text_of(&block["signature"])),
                     _ => opaque.push(text_of(&block["data"])),
                 }
@@ -149,6 +175,14 @@ fn wire(kind: &str, body: Value) -> Wire {
                         texts.push(text_of(&item["output"]));
                     }
                     "reasoning" => opaque.push(text_of(&item["encrypted_content"])),
+                    _ if item["content"].is_array() => {
+                        for part in list(item, "content") {
+                            match part["type"].as_str().unwrap() {
+                                "input_text" => texts.push(text_of(&part["text"])),
+                                _ => images.push(data_of(&part["image_url"])),
+                            }
+                        }
+                    }
                     _ => texts.push(text_of(&item["content"])),
                 }
             }
@@ -160,6 +194,8 @@ fn wire(kind: &str, body: Value) -> Wire {
                 } else if let Some(result) = part.get("functionResponse") {
                     answered.push(text_of(&result["id"]));
                     texts.push(text_of(&result["response"]["result"]));
+                } else if let Some(data) = part.get("inlineData") {
+                    images.push(text_of(&data["data"]));
                 } else if part.get("thoughtSignature").is_none() {
                     texts.push(text_of(&part["text"]));
                 }
@@ -167,7 +203,12 @@ fn wire(kind: &str, body: Value) -> Wire {
             }
         }
     }
-    Wire { body, asked, answered, texts, opaque }
+    Wire { body, asked, answered, texts, opaque, images }
+}
+
+/// The data of an image's address.
+fn data_of(url: &Value) -> String {
+    url.as_str().unwrap_or_default().rsplit(',').next().unwrap_or_default().to_owned()
 }
 
 fn is_of(origin: &Origin, block: &OpaqueBlock) -> bool {
@@ -208,6 +249,14 @@ fn keeps_the_rules<D: Dialect>(
     };
     prop_assert!(wire.asked.iter().all(|id| takes(id)), "{:?}", wire.asked);
     prop_assert!(wire.texts.iter().all(|text| !text.trim().is_empty()), "a blank text");
+    // Every image is there, once, in order.
+    let known = images_of(history);
+    let attached = history.iter().flat_map(ChatMessage::attachments);
+    let images: Vec<String> = attached
+        .filter(|_| !ease.no_images)
+        .filter_map(|one| Some(known.get(&one.path)?.data.to_string()))
+        .collect();
+    prop_assert_eq!(&wire.images, &images, "{}", D::KIND);
     // Opaque blocks go back to their origin only.
     let origin = origin_of::<D>(&settings.model);
     let own: Vec<String> = history
@@ -260,6 +309,7 @@ proptest! {
         short in any::<bool>(),
         with_tools in any::<bool>(),
         no_opaque in any::<bool>(),
+        no_images in any::<bool>(),
     ) {
         let history = match prepared(history) {
             Ok((history, _)) => history,
@@ -274,7 +324,7 @@ proptest! {
             ..settings(MODELS[model])
         };
         let tools = if with_tools { vec![tool("time")] } else { vec![] };
-        let ease = Ease { no_opaque, ..Ease::default() };
+        let ease = Ease { no_opaque, no_images, ..Ease::default() };
         keeps_the_rules::<OpenAi>(&settings, &history, &tools, ease)?;
         keeps_the_rules::<Responses>(&settings, &history, &tools, ease)?;
         keeps_the_rules::<Anthropic>(&settings, &history, &tools, ease)?;

@@ -6,6 +6,7 @@ mod anthropic;
 pub mod demo;
 pub mod error;
 pub mod factory;
+pub mod gallery;
 mod gemini;
 mod health;
 mod http;
@@ -15,6 +16,7 @@ mod openai;
 mod provider_actor;
 mod responses;
 mod schema;
+mod sight;
 pub mod sse;
 mod stream;
 pub mod text;
@@ -24,9 +26,12 @@ pub mod wire_check;
 #[cfg(test)]
 mod history_tests;
 #[cfg(test)]
+mod image_tests;
+#[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]
 mod testing;
 
 pub use actor::{ModelActor, ModelArgs, ModelCall, ProfileRef};
 pub use provider_actor::{ProviderActor, ProviderArgs};
+pub use sight::Sight;

@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rookery_messages::attachment::{Attachment, Image, ImageFormat, Images};
 use rookery_messages::chat::{Arguments, ChatMessage, OpaqueBlock, Origin, ToolCall, Usage};
 use rookery_messages::ids::CallId;
 use rookery_messages::model::{FinishReason, ModelDelta, ModelErrorClass, RawCall};
@@ -34,8 +37,29 @@ pub(super) fn sent<D: Dialect>(
 ) -> Result<Value, Unsendable> {
     let origin = origin_of::<D>(&settings.model);
     let offers = Offers::new(D::lower).of(tools);
-    let ask = Ask { origin: &origin, messages, offers: &offers, ease: &ease };
+    let images = images_of(messages);
+    let ask = Ask { origin: &origin, messages, images: &images, offers: &offers, ease: &ease };
     Ok(serde_json::from_slice(&D::new(settings).body(&ask)?)?)
+}
+
+/// An image as it would be recorded.
+pub(super) fn image(path: &str, format: ImageFormat) -> Attachment {
+    Attachment {
+        name: path.to_owned(),
+        path: path.to_owned(),
+        media_type: format.media_type().to_owned(),
+        size: 9,
+    }
+}
+
+/// The images of these messages; the bytes of each are its path.
+pub(super) fn images_of(messages: &[ChatMessage]) -> Images {
+    let attached = messages.iter().flat_map(ChatMessage::attachments);
+    let shown = attached.filter_map(|one| {
+        let (format, data) = (one.image()?, STANDARD.encode(&one.path).into());
+        Some((one.path.clone(), Image { format, data }))
+    });
+    shown.collect()
 }
 
 pub(super) fn call(id: u128, provider_id: Option<&str>, name: &str, arguments: &str) -> ToolCall {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use rookery_messages::attachment::{Attachment, Image, ImageFormat};
 use rookery_messages::chat::{ChatMessage, OpaqueBlock, ToolCall};
 use rookery_messages::ids::CallId;
 use rookery_messages::tool::{head, text};
@@ -85,6 +86,32 @@ pub(super) fn pieces<'a>(
     // Text that stood behind calls would have been before them: text is kept in one piece in front.
     out.extend(calls[called..].iter().map(Piece::Call));
     out
+}
+
+/// The images of a message that go along with it, in order.
+pub(super) fn images<'a>(
+    ask: &'a Ask<'_>,
+    attachments: &'a [Attachment],
+) -> impl Iterator<Item = &'a Image> {
+    let shown = attachments.iter().filter(|_| !ask.ease.no_images);
+    shown.filter_map(|attachment| ask.images.get(&attachment.path))
+}
+
+/// An image as an address that holds it (RFC 2397).
+pub(super) fn data_url(image: &Image) -> String {
+    format!("data:{};base64,{}", image.format.media_type(), image.data)
+}
+
+/// Whether an address holds an image that models are sent (I4).
+pub(super) fn is_data_url(url: &str) -> bool {
+    let parts = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    parts.is_some_and(|(media_type, data)| is_image(media_type, data))
+}
+
+/// Whether this is an image of a kind that models are sent, in base64 with its padding (I4).
+pub(super) fn is_image(media_type: &str, data: &str) -> bool {
+    let known = ImageFormat::ALL.iter().any(|format| format.media_type() == media_type);
+    known && !data.is_empty() && data.len().is_multiple_of(4)
 }
 
 /// The text of the leading system message, and the conversation behind it.

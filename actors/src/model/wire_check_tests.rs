@@ -78,8 +78,7 @@ fn later_system_messages_are_merged_into_one_that_leads() {
 #[test]
 fn no_user_message_is_refused_and_only_a_malformed_request_breaks_the_invariant() {
     let tolerated = invariant::Tolerate::on_this_thread();
-    let breadcrumb =
-        ChatMessage::User { text: text::BREADCRUMB.to_owned(), kind: UserKind::Breadcrumb };
+    let breadcrumb = ChatMessage::of_kind(UserKind::Breadcrumb, text::BREADCRUMB);
     for history in [
         vec![],
         vec![system("only")],
@@ -231,7 +230,7 @@ fn any_message() -> impl Strategy<Value = ChatMessage> {
     prop_oneof![
         1 => blankish().prop_map(system),
         2 => (blankish(), kind)
-            .prop_map(|(text, kind)| ChatMessage::User { text: text.to_owned(), kind }),
+            .prop_map(|(text, kind)| ChatMessage::of_kind(kind, text)),
         1 => blankish().prop_map(ChatMessage::assistant),
         3 => (blankish(), prop::collection::vec(any_call(), 0..4), any::<bool>()).prop_map(
             |(text, calls, interrupted)| ChatMessage::Assistant {

@@ -37,7 +37,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 use crate::hook::Hooks;
-use crate::model::{ProfileRef, ProviderActor, ProviderArgs};
+use crate::model::{ProfileRef, ProviderActor, ProviderArgs, Sight};
 use crate::observe::{
     EventHub, HubItem, ObserverActor, ObserverArgs, ObserverHandle, Subscription,
 };
@@ -64,6 +64,7 @@ mod pieces;
 mod preparing;
 mod remembering;
 mod schedules;
+mod seeing;
 mod waiting;
 
 use self::doubles::*;
@@ -191,8 +192,10 @@ impl Rig {
                 address: profile_actor.address.clone(),
                 max_attempts: 2,
                 tool_mode: ToolMode::Native,
+                sight: Sight::default(),
             }]),
             models: Arc::default(),
+            vision: Arc::default(),
             tools: Arc::new(tools),
             mcp: Arc::default(),
             gate: Gate::new(Arc::new(profile), workspace, &[]),
@@ -325,6 +328,7 @@ impl Rig {
                 conversation: "c1".into(),
                 thread: None,
                 text: format!("message {id}"),
+                attachments: Vec::new(),
                 origin: TurnOrigin::Channel,
                 agent: AgentName::new(agent),
             },

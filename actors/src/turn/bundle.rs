@@ -38,6 +38,8 @@ pub struct AgentBundle {
     pub chain: Arc<[ProfileRef]>,
     /// Profiles its people may choose instead of the first.
     pub models: Arc<[ProfileRef]>,
+    /// Profiles that see, asked first while there are images and its first profile doesn't.
+    pub vision: Arc<[ProfileRef]>,
     /// Its built-in tools.
     pub tools: Arc<Registry>,
     /// The MCP tools it is granted.

@@ -15,6 +15,7 @@ mod recall;
 pub mod recover;
 pub(crate) mod relay;
 mod tools;
+mod vision;
 pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};

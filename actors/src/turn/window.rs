@@ -3,8 +3,12 @@
 //! Only the request is trimmed; the stored history stays whole (V-C14). Cost: linear in the messages
 //! that are sent, and nothing is kept between two requests, so trims can't stack (V-C5).
 
+use std::collections::HashSet;
+
 use rookery_messages::chat::{ChatMessage, UserKind};
 use rookery_messages::tool::{head, tail, text};
+
+use crate::model::gallery::TOKENS as IMAGE;
 
 /// Tokens a message costs beside its text.
 const PER_MESSAGE: u64 = 4;
@@ -31,7 +35,8 @@ pub fn estimate(text: &str) -> u64 {
     ascii.div_ceil(4) + other
 }
 
-fn cost(message: &ChatMessage) -> u64 {
+/// `shown`: the paths of the images that go along.
+fn cost(message: &ChatMessage, shown: &HashSet<&str>) -> u64 {
     let calls = match message {
         ChatMessage::Assistant { calls, opaque, .. } => {
             let asked = calls.iter().map(|call| {
@@ -42,13 +47,22 @@ fn cost(message: &ChatMessage) -> u64 {
         }
         _ => 0,
     };
-    estimate(message.text()) + calls + PER_MESSAGE
+    let attached = message.attachments().iter();
+    let images = attached.filter(|one| shown.contains(one.path.as_str())).count() as u64;
+    estimate(message.text()) + calls + images * IMAGE + PER_MESSAGE
 }
 
-/// Fits a history into `budget` tokens (0: no limit). `cut`: older messages were left out already.
-pub fn window(system: &str, history: &[ChatMessage], budget: u64, cut: bool) -> Window {
+/// Fits a history into `budget` tokens (0: no limit). `cut`: older messages were left out already. `shown`:
+/// the paths of the images that go along.
+pub fn window(
+    system: &str,
+    history: &[ChatMessage],
+    budget: u64,
+    cut: bool,
+    shown: &HashSet<&str>,
+) -> Window {
     let fixed = estimate(system) + PER_MESSAGE;
-    let costs: Vec<u64> = history.iter().map(cost).collect();
+    let costs: Vec<u64> = history.iter().map(|message| cost(message, shown)).collect();
     let mut total: u64 = fixed + costs.iter().sum::<u64>();
     let mut first = 0;
     if budget > 0 {
@@ -65,10 +79,7 @@ pub fn window(system: &str, history: &[ChatMessage], budget: u64, cut: bool) -> 
     let mut messages = Vec::with_capacity(history.len() - first + 2);
     messages.push(ChatMessage::System { text: system.to_owned() });
     if first > 0 || cut {
-        messages.push(ChatMessage::User {
-            text: text::BREADCRUMB.to_owned(),
-            kind: UserKind::Breadcrumb,
-        });
+        messages.push(ChatMessage::of_kind(UserKind::Breadcrumb, text::BREADCRUMB));
         total += estimate(text::BREADCRUMB) + PER_MESSAGE;
     }
     messages.extend_from_slice(&history[first..]);
@@ -103,6 +114,7 @@ fn shorten(messages: &mut [ChatMessage], total: &mut u64, budget: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rookery_messages::attachment::Attachment;
     use rookery_messages::chat::{Arguments, ToolCall};
     use rookery_messages::ids::CallId;
     use uuid::Uuid;
@@ -143,17 +155,42 @@ mod tests {
     fn within_budget_or_without_one_nothing_is_touched() {
         let history: Vec<_> = (0..3).flat_map(|n| turn(n, 100)).collect();
         for budget in [0, 1_000_000] {
-            let window = window("system", &history, budget, false);
+            let window = window("system", &history, budget, false, &HashSet::new());
             assert_eq!((window.dropped, window.shortened), (0, 0));
             assert_eq!(window.messages[1..], history[..]);
         }
+    }
+
+    // V-C2
+    #[test]
+    fn an_image_that_goes_along_counts_and_one_that_does_not_costs_nothing() {
+        let photo = |path: &str| Attachment {
+            name: "photo".into(),
+            path: path.into(),
+            media_type: "image/jpeg".into(),
+            size: 7,
+        };
+        let said = |attachments| ChatMessage::User {
+            text: "look".into(),
+            kind: UserKind::Message,
+            attachments,
+        };
+        let history = [said(vec![photo("a")]), said(vec![photo("b"), photo("c")])];
+        let total = |shown: &[&str], budget| {
+            window("s", &history, budget, false, &shown.iter().copied().collect())
+        };
+        let words = total(&[], 0).total;
+        assert_eq!(total(&["b", "c"], 0).total, words + 2 * IMAGE);
+        // The older turn has to make room for them.
+        assert_eq!(total(&["a", "b", "c"], 3 * IMAGE).dropped, 1);
+        assert_eq!(total(&["b", "c"], 3 * IMAGE).dropped, 0);
     }
 
     // V-C2, V-C4, V-C5, A113
     #[test]
     fn oldest_whole_turns_go_and_one_breadcrumb_follows_the_system_message() {
         let history: Vec<_> = (0..4).flat_map(|n| turn(n, 4_000)).collect();
-        let window = window("system", &history, 5_000, false);
+        let window = window("system", &history, 5_000, false, &HashSet::new());
         assert_eq!(window.messages[0], ChatMessage::System { text: "system".into() });
         assert!(matches!(
             &window.messages[1],
@@ -170,7 +207,7 @@ mod tests {
     #[test]
     fn a_single_turn_over_budget_keeps_its_pairs_and_its_oldest_results_are_shortened() {
         let history = turn(0, 20_000);
-        let window = window("system", &history, 6_000, false);
+        let window = window("system", &history, 6_000, false, &HashSet::new());
         assert_eq!((window.dropped, window.shortened), (0, 1));
         assert_eq!(window.messages.len(), history.len() + 1);
         assert!(window.messages[3].text().contains("left out to fit the model's window"));
@@ -181,9 +218,9 @@ mod tests {
     #[test]
     fn steering_and_feedback_inside_a_turn_do_not_start_one() {
         let mut history = turn(0, 3_000);
-        history.insert(4, ChatMessage::User { text: "steer".into(), kind: UserKind::Steering });
+        history.insert(4, ChatMessage::of_kind(UserKind::Steering, "steer"));
         history.extend(turn(1, 3_000));
-        let window = window("s", &history, 2_000, false);
+        let window = window("s", &history, 2_000, false, &HashSet::new());
         assert_eq!(window.dropped, 6);
     }
 
@@ -195,7 +232,7 @@ mod tests {
         ) {
             let history: Vec<_> =
                 lens.iter().enumerate().flat_map(|(n, len)| turn(n, *len)).collect();
-            let window = window("système", &history, budget, false);
+            let window = window("système", &history, budget, false, &HashSet::new());
             let mut open = Vec::new();
             for message in &window.messages {
                 match message {

@@ -83,6 +83,7 @@ fn fill_agents(settings: &mut Settings) {
             AgentSettings {
                 provider,
                 models: Vec::new(),
+                vision_provider: None,
                 risk_profile: "default".to_owned(),
                 runtime_profile: "default".to_owned(),
                 workspace: None,

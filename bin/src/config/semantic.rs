@@ -12,6 +12,7 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use rookery_actors::model::Sight;
 use rookery_messages::settings::{ProviderKind, Settings};
 
 use super::document::Node;
@@ -209,6 +210,22 @@ fn check_agents(settings: &Settings, found: &mut Findings<'_>) {
                 &path("provider"),
                 unknown("provider", &agent.provider, settings.providers.keys()),
             );
+        }
+        if let Some(seeing) = &agent.vision_provider {
+            match settings.providers.get(seeing) {
+                None => found.add(
+                    &path("vision_provider"),
+                    unknown("provider", seeing, settings.providers.keys()),
+                ),
+                Some(provider) if !Sight::of(provider).sees() => found.add(
+                    &path("vision_provider"),
+                    format!(
+                        "names `{seeing}`, whose model is not known to see images; if it does, set \
+                         providers.{seeing}.vision = true"
+                    ),
+                ),
+                Some(_) => {}
+            }
         }
         if !settings.risk_profiles.contains_key(&agent.risk_profile) {
             found.add(

@@ -125,6 +125,14 @@ fn each_mistake_names_its_line_its_key_and_what_to_do() {
             "r.toml: line 4: providers.main.base_url: is not an http:// or https:// address",
         ),
         (
+            "[providers.seeing]\nkind = 'openai'\nmodel = 'gpt-4o'\n[agents.home]\nvision_provider = 'seeng'",
+            "r.toml: line 5: agents.home.vision_provider: there is no provider `seeng`; the nearest is `seeing`",
+        ),
+        (
+            "[providers.blind]\nkind = 'openai'\nmodel = 'm'\n[agents.home]\nvision_provider = 'blind'",
+            "r.toml: line 5: agents.home.vision_provider: names `blind`, whose model is not known to see images; if it does, set providers.blind.vision = true",
+        ),
+        (
             "[agents.home]\nprovider = 'dem'",
             "r.toml: line 2: agents.home.provider: there is no provider `dem`; the nearest is `demo`",
         ),

@@ -14,7 +14,7 @@ use rookery_actors::channel::{IntakeArgs, IntakeHandle, SenderArgs};
 use rookery_actors::gateway::{self, GatewayArgs, GatewayDeps, Probes, Tokens};
 use rookery_actors::hook::Hooks;
 use rookery_actors::model::factory::build_provider;
-use rookery_actors::model::{ProfileRef, ProviderArgs};
+use rookery_actors::model::{ProfileRef, ProviderArgs, Sight};
 use rookery_actors::observe::{
     EventHub, Known, LogObserver, Metrics, ObservationFeed, ObserverArgs, ObserverHandle,
     RecorderHandle, Sources, Standing, exit_hook,
@@ -300,6 +300,11 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     Some((id, IntakeHandle { address, agent }))
                 })
                 .collect(),
+            workspaces: settings
+                .agents
+                .iter()
+                .map(|(name, agent)| (AgentName::new(name), workspace(name, agent)))
+                .collect(),
             senders: channel_ids
                 .iter()
                 .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
@@ -385,6 +390,7 @@ fn bundle(
         name: AgentName::new(name),
         chain: chain(settings, &agent.provider, cells),
         models: choices(settings, agent, cells),
+        vision: seeing(settings, agent, cells),
         tools: Arc::clone(tools),
         mcp: Arc::new(toolbox::grant(settings, agent, links)),
         gate: gate(settings, profile, workspace, own_files),
@@ -442,6 +448,12 @@ fn choices(settings: &Settings, agent: &AgentSettings, cells: &Cells) -> Arc<[Pr
     profiles(settings, chosen(settings, agent), cells)
 }
 
+/// The profiles that are asked first while there are images.
+fn seeing(settings: &Settings, agent: &AgentSettings, cells: &Cells) -> Arc<[ProfileRef]> {
+    let names = agent.vision_provider.iter().flat_map(|first| order(settings, first)).collect();
+    profiles(settings, names, cells).iter().filter(|one| one.sight.sees()).cloned().collect()
+}
+
 fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
     let mut names = order(settings, &agent.provider);
     for name in &agent.models {
@@ -487,6 +499,7 @@ fn profiles(settings: &Settings, names: Vec<&str>, cells: &Cells) -> Arc<[Profil
                 address: Address::new(Arc::clone(cells.providers.get(name)?)),
                 max_attempts: profile.max_attempts,
                 tool_mode: profile.tool_mode,
+                sight: Sight::of(profile),
             })
         })
         .collect()

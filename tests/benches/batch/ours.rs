@@ -239,6 +239,7 @@ impl Service {
                 conversation: self.id().to_string(),
                 thread: None,
                 text: "run them".into(),
+                attachments: Vec::new(),
                 origin: TurnOrigin::Channel,
                 agent: AgentName::new("home"),
             },

@@ -293,6 +293,7 @@ impl<P: Platform> Bench<P> {
             conversation: self.platform.chat(who),
             thread: None,
             text: text.to_owned(),
+            attachments: Vec::new(),
             origin: TurnOrigin::Channel,
             agent: AgentName::new("home"),
         };

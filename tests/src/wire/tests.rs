@@ -26,6 +26,18 @@ fn result(id: &str) -> Value {
     json!({"role": "tool", "tool_call_id": id, "content": "done"})
 }
 
+fn shows(url: &str) -> Value {
+    json!({"role": "user", "content": [
+        {"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}
+    ]})
+}
+
+#[test]
+fn an_image_beside_text_is_accepted() {
+    let body = request(json!([shows("data:image/png;base64,iVBORw0KGgo=")]));
+    assert_eq!(check(&body), Ok(()));
+}
+
 #[test]
 fn a_paired_conversation_is_accepted() {
     let body = request(json!([user(), calls(&["a", "b"]), result("a"), result("b")]));
@@ -44,6 +56,9 @@ fn a_paired_conversation_is_accepted() {
 #[test]
 fn a_broken_request_is_refused_whatever_is_broken_in_it() {
     let broken = [
+        ("an image without bytes", request(json!([shows("data:image/png;base64,")]))),
+        ("an image that is none", request(json!([shows("data:text/plain;base64,aGk=")]))),
+        ("half an image", request(json!([shows("data:image/png;base64,iVBORw0KGg")]))),
         ("an orphan result", request(json!([user(), result("a")]))),
         ("a call without result", request(json!([user(), calls(&["a"]), user()]))),
         (

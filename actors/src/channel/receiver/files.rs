@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use rookery_messages::attachment::Attachment;
 use rookery_messages::channel::{AttachmentRef, ChannelAdapter};
 use rookery_messages::tool::head;
 use tokio::io::AsyncWriteExt;
 
+use crate::media::media_type;
 use crate::policy::display::visible;
 
 /// The folder below the workspace.
@@ -49,15 +51,25 @@ pub fn safe_name(name: &str) -> String {
     }
 }
 
-/// Fetches an attachment into the workspace; gives the line the model reads about it, come what may.
+/// What came of an attachment.
+pub(crate) struct Fetched {
+    /// What the model reads about it, come what may.
+    pub(crate) line: String,
+    /// The file, if it is there.
+    pub(crate) attachment: Option<Attachment>,
+}
+
+/// Fetches an attachment into the workspace.
 pub(super) async fn fetch(
     adapter: &dyn ChannelAdapter,
     workspace: &Path,
     prefix: &str,
     file: &AttachmentRef,
-) -> String {
-    let shown = head(&visible(&file.name), MAX_SHOWN).to_owned();
-    let not = |why: &str| format!("[attachment \"{shown}\" was not fetched: {}]", visible(why));
+) -> Fetched {
+    let not = |why: &str| Fetched {
+        line: format!("[attachment \"{}\" was not fetched: {}]", shown(&file.name), visible(why)),
+        attachment: None,
+    };
     let Some(limit) = adapter.capabilities().attachments else {
         return not("this channel takes none");
     };
@@ -68,13 +80,40 @@ pub(super) async fn fetch(
         Ok(bytes) => bytes,
         Err(why) => return not(&why),
     };
-    let name = format!("{}-{}", safe_name(prefix), safe_name(&file.name));
-    if let Err(error) = save(workspace, &name, &bytes).await {
-        tracing::warn!(%error, "an attachment could not be saved");
-        return not("it could not be saved");
+    match keep(workspace, prefix, &file.name, &bytes).await {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!(%error, "an attachment could not be saved");
+            not("it could not be saved")
+        }
     }
-    let mime = file.mime.as_deref().map(|mime| format!("{}, ", head(&visible(mime), 60)));
-    format!("[attached: {FOLDER}/{name} ({}{} bytes)]", mime.unwrap_or_default(), bytes.len())
+}
+
+/// Puts a file into the workspace, under a name that begins with `prefix`.
+pub(crate) async fn keep(
+    workspace: &Path,
+    prefix: &str,
+    name: &str,
+    bytes: &[u8],
+) -> std::io::Result<Fetched> {
+    let safe = format!("{}-{}", safe_name(prefix), safe_name(name));
+    save(workspace, &safe, bytes).await?;
+    let path = format!("{FOLDER}/{safe}");
+    let (media_type, size) = (media_type(bytes), bytes.len());
+    Ok(Fetched {
+        line: format!("[attached: {path} ({media_type}, {size} bytes)]"),
+        attachment: Some(Attachment {
+            path,
+            media_type: media_type.to_owned(),
+            size: size as u64,
+            name: shown(name),
+        }),
+    })
+}
+
+/// A name as people and models read it.
+fn shown(name: &str) -> String {
+    head(&visible(name), MAX_SHOWN).to_owned()
 }
 
 async fn download(

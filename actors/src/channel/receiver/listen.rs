@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rookery_messages::address::Address;
 use rookery_messages::approval::{Approval, ApprovalState, Decision};
+use rookery_messages::attachment::Attachment;
 use rookery_messages::channel::{ChannelEvent, Incoming, Outgoing, ReceiveFault, Received};
 use rookery_messages::envelope::{Inbound, TurnOrigin};
 use rookery_messages::observe::Observation;
@@ -171,7 +172,7 @@ impl Ear {
             return Ok(());
         }
         check_text("text", &incoming.text).map_err(|_| "nothing_to_read")?;
-        accept(&self.args, incoming).await;
+        accept(&self.args, incoming, Vec::new()).await;
         Ok(())
     }
 
@@ -273,8 +274,8 @@ fn readable(text: &str) -> String {
 }
 
 /// Accepts a message, however long the store takes.
-pub(super) async fn accept(args: &ReceiverArgs, incoming: Incoming) {
-    let inbound = inbound(args, incoming);
+pub(super) async fn accept(args: &ReceiverArgs, incoming: Incoming, attachments: Vec<Attachment>) {
+    let inbound = Inbound { attachments, ..inbound(args, incoming) };
     loop {
         match args.intake.receive(inbound.clone()).await {
             Ok(_) => return,
@@ -298,6 +299,7 @@ fn inbound(args: &ReceiverArgs, incoming: Incoming) -> Inbound {
         conversation: incoming.conversation,
         thread: incoming.thread,
         text,
+        attachments: Vec::new(),
         origin: TurnOrigin::Channel,
         agent: args.intake.agent.clone(),
     }

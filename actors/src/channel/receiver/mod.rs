@@ -33,6 +33,7 @@ use crate::runtime::{Ctx, Supervised};
 use crate::store::StoreClient;
 
 pub use admit::{Admission, Admit, AllowList, Commands};
+pub(crate) use files::keep;
 pub use files::safe_name;
 use spool::Spool;
 

@@ -115,7 +115,7 @@ impl Spool {
     /// Fetches, accepts, and lets go.
     async fn finish(&self, args: &ReceiverArgs, world: &World, group: Vec<Incoming>) {
         let ids: Vec<String> = group.iter().map(|one| one.external_id.clone()).collect();
-        let mut lines = Vec::new();
+        let (mut lines, mut attachments) = (Vec::new(), Vec::new());
         let mut first: Option<Incoming> = None;
         for one in group {
             if !one.text.trim().is_empty() {
@@ -124,14 +124,16 @@ impl Spool {
             for (n, file) in one.attachments.iter().enumerate() {
                 let _turn = self.downloads.acquire().await;
                 let prefix = format!("{}-{}", one.external_id, n + 1);
-                lines.push(files::fetch(&*args.adapter, &args.workspace, &prefix, file).await);
+                let fetched = files::fetch(&*args.adapter, &args.workspace, &prefix, file).await;
+                lines.push(fetched.line);
+                attachments.extend(fetched.attachment);
             }
             first.get_or_insert(one);
         }
         if let Some(mut incoming) = first {
             incoming.text = lines.join("\n");
             if check_text("text", &incoming.text).is_ok() {
-                listen::accept(args, incoming).await;
+                listen::accept(args, incoming, attachments).await;
             }
         }
         // Until then a restart would accept it once more, which changes nothing.

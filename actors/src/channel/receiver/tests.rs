@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use rookery_messages::BoxFuture;
 use rookery_messages::approval::ApprovalState;
+use rookery_messages::attachment::Attachment;
 use rookery_messages::channel::{
     AttachmentRef, Capabilities, ChannelEvent, DownloadFault, Incoming, Outgoing, Press,
     QueuePolicy, Received, SendAttempt,
@@ -307,6 +308,16 @@ async fn attachments_are_fetched_off_the_path_and_what_follows_in_the_chat_waits
             "third",
         ]
     );
+    let history = rig.base.store.messages(ChannelId::new(CHANNEL), "chat".into(), 9).await;
+    let history = history.unwrap().unwrap();
+    let good = Attachment {
+        name: "../good 1.txt".into(),
+        path: "attachments/m2-1-good_1.txt".into(),
+        media_type: "text/plain".into(),
+        size: 5,
+    };
+    let kept: Vec<_> = history.iter().flat_map(|stored| stored.message.attachments()).collect();
+    assert_eq!(kept, [&good]);
     let saved = rig.work.path().join("attachments/m2-1-good_1.txt");
     assert_eq!(std::fs::read(saved).unwrap(), b"bytes");
     // It is known for a while: delivered again, it is neither fetched nor taken again.

@@ -1,5 +1,7 @@
-//! A posted message: `{id, sender, conversation, text}`.
+//! A posted message: `{id, sender, conversation, text, attachments?}`.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::ids::{AgentName, ChannelId};
 use serde::Deserialize;
@@ -19,6 +21,34 @@ pub struct WebhookBody {
     pub conversation: String,
     /// What.
     pub text: String,
+    /// The files that come with it, in order.
+    #[serde(default)]
+    pub attachments: Vec<WebhookFile>,
+}
+
+/// A file as it is posted. The body's own limit holds for all of them together.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookFile {
+    /// What its sender calls it.
+    pub name: String,
+    /// What its sender says it is; its bytes count.
+    #[serde(default)]
+    pub media_type: Option<String>,
+    /// Its bytes in base64, padded (RFC 4648, section 4).
+    pub data: String,
+}
+
+/// Most files of one message.
+const MOST_FILES: usize = 16;
+
+/// A message as it was posted.
+#[derive(Debug)]
+pub struct Posted {
+    /// The message, without its files: they stand nowhere yet.
+    pub inbound: Inbound,
+    /// Their names and bytes, in order.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 /// Why a body is not a message.
@@ -33,6 +63,15 @@ pub enum DecodeError {
     /// It is not the JSON we want; names the field or the position.
     #[error("the body is not `{{id, sender, conversation, text}}` in JSON: {0}")]
     Json(#[source] serde_json::Error),
+    /// A file can't be read.
+    #[error("`attachments[{at}].data` is not base64; encode the file's bytes, with padding")]
+    NotBase64 {
+        /// Which.
+        at: usize,
+    },
+    /// There are too many files.
+    #[error("there are {0} attachments, {MOST_FILES} are allowed; send more than one message")]
+    TooManyFiles(usize),
     /// A field can't be used.
     #[error(transparent)]
     Field(#[from] TextError),
@@ -45,7 +84,7 @@ pub fn decode(
     agent: &AgentName,
     owner: Option<&str>,
     body: &[u8],
-) -> Result<Inbound, DecodeError> {
+) -> Result<Posted, DecodeError> {
     let text = std::str::from_utf8(body).map_err(|_| DecodeError::NotUtf8)?;
     if !is_object(text) {
         return Err(DecodeError::NotAnObject);
@@ -55,7 +94,15 @@ pub fn decode(
     check_id("sender", &body.sender)?;
     check_conversation("conversation", &body.conversation)?;
     check_text("text", &body.text)?;
-    Ok(Inbound {
+    if body.attachments.len() > MOST_FILES {
+        return Err(DecodeError::TooManyFiles(body.attachments.len()));
+    }
+    let files = body.attachments.into_iter().enumerate().map(|(at, file)| {
+        let bytes = STANDARD.decode(file.data).map_err(|_| DecodeError::NotBase64 { at })?;
+        Ok((file.name, bytes))
+    });
+    let files = files.collect::<Result<_, DecodeError>>()?;
+    let inbound = Inbound {
         channel: channel.clone(),
         external_id: body.id,
         sender: Sender { id: body.sender, display: None },
@@ -65,7 +112,9 @@ pub fn decode(
         },
         thread: None,
         text: body.text,
+        attachments: Vec::new(),
         origin: TurnOrigin::Channel,
         agent: agent.clone(),
-    })
+    };
+    Ok(Posted { inbound, files })
 }

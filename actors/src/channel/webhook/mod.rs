@@ -5,7 +5,7 @@ mod decode;
 pub mod signature;
 
 pub use adapter::WebhookAdapter;
-pub use decode::{DecodeError, WebhookBody, decode};
+pub use decode::{DecodeError, Posted, WebhookBody, WebhookFile, decode};
 
 use rookery_messages::ids::ChannelId;
 

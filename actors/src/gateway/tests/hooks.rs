@@ -201,3 +201,42 @@ async fn a_gateway_that_stops_answers_who_waits_and_its_next_life_serves_the_sam
     assert_eq!(again.1["duplicate"], true);
     rig.end().await;
 }
+
+// R2
+#[tokio::test]
+async fn files_that_are_posted_are_in_the_workspace_once_and_go_with_the_message() {
+    let rig = Rig::new().await;
+    let mut body = message("c", "1");
+    body["attachments"] = json!([
+        { "name": "../a b.png", "media_type": "text/plain", "data": "iVBORw0KGgo=" },
+        { "name": "note", "data": "aGk=" },
+    ]);
+    let (status, first) = rig.post(HOOK, &body).await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{first}");
+    let claim = rig.base.claim(rig.conversation_of(&first["turn"]).await).await;
+    let attached = claim.history[0].message.attachments().to_vec();
+    let told: Vec<_> = attached.iter().map(|one| (one.media_type.as_str(), one.size)).collect();
+    assert_eq!(told, [("image/png", 8), ("text/plain", 2)]);
+    assert_eq!(std::fs::read(rig.work.path().join(&attached[1].path)).unwrap(), b"hi");
+    for one in &attached {
+        let line = format!("[attached: {} ({}, {} bytes)]", one.path, one.media_type, one.size);
+        assert!(claim.text.contains(&line), "{}", claim.text);
+    }
+    // Posted again it is known, and leaves nothing behind.
+    let (status, again) = rig.post(HOOK, &body).await;
+    assert_eq!((status, &again["duplicate"]), (StatusCode::OK, &json!(true)));
+    let kept = std::fs::read_dir(rig.work.path().join("attachments")).unwrap().count();
+    assert_eq!(kept, 2);
+    for (bad, code) in [
+        (json!([{ "name": "a", "data": "not base64" }]), "invalid_field"),
+        (json!([{ "name": "a", "data": "aGk=", "path": "/etc/x" }]), "invalid_field"),
+        (json!(vec![json!({ "name": "a", "data": "aGk=" }); 17]), "invalid_field"),
+    ] {
+        let mut body = message("c", "2");
+        body["attachments"] = bad;
+        let (status, refused) = rig.post(HOOK, &body).await;
+        assert_eq!((status, &refused["error"]["code"]), (StatusCode::BAD_REQUEST, &json!(code)));
+    }
+    rig.base.answer(&claim, "seen").await;
+    rig.end().await;
+}

@@ -83,6 +83,8 @@ pub(super) struct Rig {
     pub args: GatewayArgs,
     pub seen: Seen,
     pub client: reqwest::Client,
+    /// The workspace of `home`.
+    pub work: tempfile::TempDir,
 }
 
 pub(super) fn settings() -> Settings {
@@ -137,6 +139,7 @@ impl Rig {
         let spec = SpawnSpec::new("observer").mailbox(1_024);
         let watcher = base.spawner.spawn::<Watcher>(spec, Arc::clone(&seen)).await.unwrap();
         let observer = ObserverHandle::new(watcher.address);
+        let work = tempfile::tempdir().unwrap();
         let mut intakes = HashMap::new();
         for channel in
             ["ws", "cli", "webhook.ci", "webhook.signed", "webhook.few", "webhook.paired"]
@@ -184,6 +187,7 @@ impl Rig {
             directory: Arc::clone(base.spawner.directory()),
             router: base.router.clone(),
             intakes,
+            workspaces: HashMap::from([(AgentName::new("home"), work.path().to_owned())]),
             senders: HashMap::new(),
             observer: observer.clone(),
             doors,
@@ -211,7 +215,7 @@ impl Rig {
         let args = GatewayArgs { deps: Arc::new(deps), listener };
         let gateway = start(&base, &args).await;
         let client = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-        Self { base, address, gateway, args, seen, client }
+        Self { base, address, gateway, args, seen, client, work }
     }
 
     pub fn listener(&self) -> Arc<TcpListener> {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::request::takes_id;
+use crate::model::wire::is_image;
 
 /// Most marks of a cached prefix.
 const MOST_MARKS: usize = 4;
@@ -50,6 +51,7 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
             match (block["type"].as_str().unwrap_or_default(), role) {
                 ("text", _) if is_blank(&block["text"]) => return wrong("a text is blank"),
                 ("text", _) => {}
+                ("image", "user") if is_sound(&block["source"]) => {}
                 ("tool_result", "user") if place >= answered.len() => {
                     return wrong("a result stands behind other content");
                 }
@@ -119,6 +121,12 @@ fn loop_is_signed(messages: &[Value]) -> bool {
             || blocks.iter().all(|block| block["type"] != "tool_use")
             || blocks.first().is_some_and(is_thinking)
     })
+}
+
+/// Whether an image's source holds an image.
+fn is_sound(source: &Value) -> bool {
+    let text = |key: &str| source[key].as_str().unwrap_or_default();
+    text("type") == "base64" && is_image(text("media_type"), text("data"))
 }
 
 fn is_thinking(block: &Value) -> bool {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use rookery_messages::attachment::Image;
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::settings::ReasoningEffort;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Anthropic;
 use crate::model::http::Ask;
 use crate::model::wire::{
-    GO_ON, Piece, marked, own, pieces, push_parts, split_system, wire_id, wire_name,
+    GO_ON, Piece, images, marked, own, pieces, push_parts, split_system, wire_id, wire_name,
 };
 
 /// The output cap where none is set: the API wants a number. What may be thought is added.
@@ -125,10 +126,12 @@ fn conversation(ask: &Ask<'_>, messages: &[ChatMessage]) -> (Vec<Value>, bool) {
     for message in messages {
         match message {
             ChatMessage::System { text } | ChatMessage::User { text, .. } => {
-                // What is said between results goes on with the loop.
+                // Images first (guide "Vision"). What is said between results goes on with the loop.
                 let in_loop = out.last().is_some_and(|last: &Value| last["role"] == "user");
                 signed |= !in_loop;
-                push_parts(&mut out, "user", "content", text_block(text));
+                let shown = images(ask, message.attachments()).map(image_block);
+                let blocks = shown.chain(text_block(text)).collect();
+                push_parts(&mut out, "user", "content", blocks);
             }
             ChatMessage::Assistant { text, calls, interrupted, opaque } => {
                 let text = marked(text, *interrupted);
@@ -159,6 +162,12 @@ fn conversation(ask: &Ask<'_>, messages: &[ChatMessage]) -> (Vec<Value>, bool) {
 
 fn text_block(text: &str) -> Vec<Value> {
     if text.trim().is_empty() { Vec::new() } else { vec![json!({ "type": "text", "text": text })] }
+}
+
+fn image_block(image: &Image) -> Value {
+    let media_type = image.format.media_type();
+    let source = json!({ "type": "base64", "media_type": media_type, "data": &*image.data });
+    json!({ "type": "image", "source": source })
 }
 
 fn block(piece: Piece<'_>) -> Value {

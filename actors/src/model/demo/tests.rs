@@ -23,7 +23,11 @@ fn tools() -> Vec<Arc<ToolSpec>> {
 }
 
 fn request(messages: &[ChatMessage], tools: Vec<Arc<ToolSpec>>) -> ModelRequest {
-    ModelRequest { messages: Arc::new(messages.to_vec()), tools: Arc::new(tools) }
+    ModelRequest {
+        messages: Arc::new(messages.to_vec()),
+        tools: Arc::new(tools),
+        ..ModelRequest::default()
+    }
 }
 
 async fn ask(request: ModelRequest) -> (String, Vec<RawCall>, Vec<Usage>) {
@@ -122,7 +126,7 @@ async fn time_calls_one_tool_and_answers_with_its_result() {
     let (text, calls, _) = ask(request(&history, tools())).await;
     assert_eq!(names(&calls), ["time"]);
     play(&mut history, text, &calls, "12:00");
-    history.push(ChatMessage::User { text: "faster".to_owned(), kind: UserKind::Steering });
+    history.push(ChatMessage::of_kind(UserKind::Steering, "faster"));
     let (text, calls, _) = ask(request(&history, tools())).await;
     assert!(text.contains("12:00") && calls.is_empty(), "{text}");
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::model::wire::is_image;
+
 /// What is wrong, or nothing.
 pub(super) fn check(body: &Value) -> Result<(), String> {
     let system = body.pointer("/systemInstruction/parts/0/text");
@@ -57,6 +59,11 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
             } else if let Some(result) = part.get("functionResponse") {
                 if !result["response"].is_object() {
                     return wrong("a result is no object");
+                }
+            } else if let Some(data) = part.get("inlineData") {
+                let text = |key: &str| data[key].as_str().unwrap_or_default();
+                if role != "user" || !is_image(text("mimeType"), text("data")) {
+                    return wrong("an image is the model's, or none");
                 }
             } else if is_blank(&part["text"]) && part.get("thoughtSignature").is_none() {
                 return wrong("a text is blank");

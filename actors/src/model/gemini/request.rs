@@ -3,13 +3,16 @@
 
 use std::borrow::Cow;
 
+use rookery_messages::attachment::Image;
 use rookery_messages::chat::{Arguments, ChatMessage, OpaqueBlock, ToolCall};
 use rookery_messages::settings::ReasoningEffort;
 use serde_json::{Map, Value, json};
 
 use super::Gemini;
 use crate::model::http::Ask;
-use crate::model::wire::{GO_ON, Piece, marked, own, pieces, push_parts, split_system, wire_name};
+use crate::model::wire::{
+    GO_ON, Piece, images, marked, own, pieces, push_parts, split_system, wire_name,
+};
 
 /// Where a call's signature stands in a block; the same in a part.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
@@ -86,8 +89,10 @@ fn contents(ask: &Ask<'_>, messages: &[ChatMessage]) -> Vec<Value> {
         match message {
             ChatMessage::System { text } | ChatMessage::User { text, .. } => {
                 let text = Some(text).filter(|text| !text.trim().is_empty());
-                let parts = text.map(|text| json!({ "text": text })).into_iter().collect();
-                push_user(&mut out, parts);
+                let text = text.map(|text| json!({ "text": text }));
+                // Images first (guide "Image understanding").
+                let shown = images(ask, message.attachments()).map(image_part);
+                push_user(&mut out, shown.chain(text).collect());
             }
             ChatMessage::Assistant { text, calls, interrupted, opaque } => {
                 let text = marked(text, *interrupted);
@@ -110,6 +115,10 @@ fn contents(ask: &Ask<'_>, messages: &[ChatMessage]) -> Vec<Value> {
         push_parts(&mut out, "user", "parts", vec![json!({ "text": GO_ON })]);
     }
     out
+}
+
+fn image_part(image: &Image) -> Value {
+    json!({ "inlineData": { "mimeType": image.format.media_type(), "data": &*image.data } })
 }
 
 /// What the person says behind results is a turn of its own: the results stand alone in theirs.

@@ -2,6 +2,7 @@
 
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, InvalidHeaderValue};
+use rookery_messages::attachment::Images;
 use rookery_messages::chat::{ChatMessage, Origin};
 use rookery_messages::settings::{ProviderSettings, Secret};
 use serde_json::Value;
@@ -18,6 +19,8 @@ pub(in crate::model) struct Ask<'a> {
     pub(in crate::model) origin: &'a Origin,
     /// The conversation, well-formed.
     pub(in crate::model) messages: &'a [ChatMessage],
+    /// The images that go along, by the paths of the messages' attachments.
+    pub(in crate::model) images: &'a Images,
     /// The tools on offer.
     pub(in crate::model) offers: &'a [Offer],
     /// What is left out.

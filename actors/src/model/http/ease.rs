@@ -17,27 +17,58 @@ pub(in crate::model) struct Ease {
     pub(in crate::model) no_opaque: bool,
     /// Opaque blocks are not asked for.
     pub(in crate::model) no_state: bool,
+    /// No images go along.
+    pub(in crate::model) no_images: bool,
+    /// The model sees none, whatever its name and its profile say.
+    pub(in crate::model) is_blind: bool,
     /// The output cap, where the configured one is too large.
     pub(in crate::model) output_cap: Option<u64>,
     /// The cap holds for the model, not for this conversation only.
     pub(in crate::model) caps_model: bool,
 }
 
+/// What a request has beside text and tools.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Holds {
+    /// Opaque blocks of who is asked.
+    pub(super) opaque: bool,
+    /// Images.
+    pub(super) images: bool,
+}
+
+/// How providers say that a model sees no images at all, apart from one that can't be read.
+const BLIND: [&str; 8] = [
+    "not support images",
+    "not support image input",
+    "not support vision",
+    "images are not supported",
+    "image input is not supported",
+    "image_url is only supported",
+    "unknown variant `image_url`",
+    "not a multimodal",
+];
+
 impl Ease {
     /// What to leave out in addition, given the refusal's body. None if nothing would help.
-    pub(super) fn after(&self, body: &str, sends_opaque: impl FnOnce() -> bool) -> Option<Self> {
+    pub(super) fn after(&self, body: &str, holds: Holds) -> Option<Self> {
         let words = body.to_lowercase();
         let said = |list: &[&str]| list.iter().any(|word| words.contains(word));
         if said(&["schema"]) {
             // A tool's own fault, whatever else it is called.
             return None;
         }
+        if !self.no_images
+            && holds.images
+            && said(&["image", "vision", "multimodal", "inline_data"])
+        {
+            return Some(Self { no_images: true, is_blind: said(&BLIND), ..*self });
+        }
         if !self.no_state && said(&["encrypted content is not supported"]) {
             return Some(Self { no_state: true, ..*self });
         }
         if !self.no_opaque
             && said(&["signature", "thinking", "thought", "encrypted", "reasoning"])
-            && sends_opaque()
+            && holds.opaque
         {
             return Some(Self { no_opaque: true, ..*self });
         }
@@ -54,7 +85,12 @@ impl Ease {
 
     /// What holds for later requests too.
     pub(super) fn lasting(self) -> Self {
-        Self { no_opaque: false, output_cap: self.output_cap.filter(|_| self.caps_model), ..self }
+        Self {
+            no_opaque: false,
+            no_images: self.is_blind,
+            output_cap: self.output_cap.filter(|_| self.caps_model),
+            ..self
+        }
     }
 }
 
@@ -99,7 +135,7 @@ mod tests {
     use super::*;
 
     fn after(ease: Ease, body: &str, opaque: bool) -> Option<Ease> {
-        ease.after(body, || opaque)
+        ease.after(body, Holds { opaque, images: false })
     }
 
     // A052
@@ -143,6 +179,32 @@ mod tests {
         assert_eq!(eased, Ease { no_reasoning: true, ..Ease::default() });
         assert_eq!(after(eased, effort, false), None);
         assert_eq!(after(Ease::default(), "model not found", true), None);
+    }
+
+    // I4
+    #[test]
+    fn refused_images_are_left_out_and_a_model_that_sees_none_is_not_sent_any_again() {
+        let after = |ease: Ease, body: &str| ease.after(body, Holds { images: true, opaque: true });
+        for blind in [
+            "Invalid content type. image_url is only supported by certain models.",
+            "Failed to deserialize: messages[1]: unknown variant `image_url`, expected `text`",
+            "this model does not support image input",
+        ] {
+            let eased = after(Ease::default(), blind).unwrap();
+            assert!(eased.no_images && eased.lasting().no_images, "{blind}");
+            assert_eq!(after(eased, blind), None, "{blind}");
+        }
+        for unreadable in [
+            "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum",
+            "You uploaded an unsupported image. Please make sure your image is below 20 MB",
+            "Could not process image",
+            "Unable to process input image. Please retry",
+        ] {
+            let eased = after(Ease::default(), unreadable).unwrap();
+            assert!(eased.no_images && !eased.lasting().no_images, "{unreadable}");
+        }
+        // Without images in it a request is not refused for them.
+        assert_eq!(Ease::default().after("bad image", Holds::default()), None);
     }
 
     // A052

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub(super) use self::dialect::{Ask, Dialect, Unsendable, endpoint_in};
 pub(super) use self::ease::Ease;
+use self::ease::Holds;
 use super::error::Upstream;
 use super::offer::{Offer, Offers, blamed};
 use super::stream;
@@ -145,7 +146,9 @@ impl<D: Dialect> HttpProvider<D> {
                 Err(refusal) => refusal,
             };
             let Some(body) = refusal.body.as_deref() else { return Err(refusal.error) };
-            if let Some(next) = ease.after(body, || self.sends_opaque(request)) {
+            let holds =
+                Holds { opaque: self.sends_opaque(request), images: !request.images.is_empty() };
+            if let Some(next) = ease.after(body, holds) {
                 tracing::warn!(
                     profile = self.origin.profile,
                     error = %refusal.error,
@@ -181,7 +184,13 @@ impl<D: Dialect> HttpProvider<D> {
         offers: &[Offer],
         ease: &Ease,
     ) -> Result<ModelStream, Refusal> {
-        let ask = Ask { origin: &self.origin, messages: &request.messages, offers, ease };
+        let ask = Ask {
+            origin: &self.origin,
+            messages: &request.messages,
+            images: &request.images,
+            offers,
+            ease,
+        };
         let body = self.dialect.body(&ask).map_err(|fault| {
             let malformed = matches!(fault, Unsendable::Malformed(_));
             check_invariant!(I4, !malformed, "a request is malformed: {fault}");

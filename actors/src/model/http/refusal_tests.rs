@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
+use rookery_messages::attachment::ImageFormat;
 use rookery_messages::chat::{ChatMessage, OpaqueBlock};
 use rookery_messages::model::{ModelDelta, ModelErrorClass};
 use rookery_messages::settings::{ProviderKind, ReasoningEffort};
@@ -22,7 +23,7 @@ use super::tests::crypto;
 use super::*;
 use crate::model::anthropic::{Anthropic, AnthropicProvider};
 use crate::model::responses::{Responses, ResponsesProvider};
-use crate::model::testing::{asks, call, result, tool};
+use crate::model::testing::{asks, call, image, images_of, result, tool};
 
 const MODEL: &str = "claude-sonnet-4-5";
 const SAID: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n\
@@ -92,7 +93,11 @@ fn in_a_loop(kind: &str, block: Value, tools: &[Arc<ToolSpec>]) -> ModelRequest 
         asks("", std::slice::from_ref(&asked), vec![block]),
         result(&asked, "noon"),
     ];
-    ModelRequest { messages: Arc::new(messages), tools: Arc::new(tools.to_vec()) }
+    ModelRequest {
+        messages: Arc::new(messages),
+        tools: Arc::new(tools.to_vec()),
+        ..ModelRequest::default()
+    }
 }
 
 fn thinking() -> Value {
@@ -172,7 +177,7 @@ async fn the_largest_output_of_a_model_is_learned_once() {
         AnthropicProvider::new("main", &server.settings(ProviderKind::Anthropic)).unwrap();
     let request = || ModelRequest {
         messages: Arc::new(vec![ChatMessage::user("hi")]),
-        tools: Arc::default(),
+        ..ModelRequest::default()
     };
     say(&provider, request()).await.unwrap();
     say(&provider, request()).await.unwrap();
@@ -193,4 +198,31 @@ async fn a_model_without_encrypted_reasoning_is_not_asked_for_it_again() {
     let asked: Vec<bool> =
         server.bodies().iter().map(|body| body.get("include").is_some()).collect();
     assert_eq!(asked, [true, false, false]);
+}
+
+// I4
+#[tokio::test]
+async fn refused_images_are_told_in_words_and_a_model_that_sees_none_is_not_shown_any_again() {
+    for (words, expected) in [
+        // One that can't be read says nothing of the next.
+        ("Could not process image", [true, false, true]),
+        (
+            "Invalid content type. image_url is only supported by certain models.",
+            [true, false, false],
+        ),
+    ] {
+        let server = Server::start(SAID, &[words]).await;
+        let provider =
+            AnthropicProvider::new("main", &server.settings(ProviderKind::Anthropic)).unwrap();
+        let attachments = vec![image("a.png", ImageFormat::Png)];
+        let kind = Default::default();
+        let messages = vec![ChatMessage::User { text: "look".into(), kind, attachments }];
+        let images = Arc::new(images_of(&messages));
+        let request =
+            ModelRequest { messages: Arc::new(messages), images, ..ModelRequest::default() };
+        say(&provider, request.clone()).await.unwrap();
+        say(&provider, request).await.unwrap();
+        let first = |body: &Value| body["messages"][0]["content"][0]["type"] == "image";
+        assert_eq!(server.bodies().iter().map(first).collect::<Vec<_>>(), expected, "{words}");
+    }
 }

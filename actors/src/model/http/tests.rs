@@ -48,7 +48,7 @@ fn provider(settings: &ProviderSettings) -> OpenAiProvider {
 }
 
 fn request() -> ModelRequest {
-    ModelRequest { messages: Arc::new(vec![ChatMessage::user("hi")]), tools: Arc::default() }
+    ModelRequest { messages: Arc::new(vec![ChatMessage::user("hi")]), ..ModelRequest::default() }
 }
 
 type Outcome = (Vec<ModelDelta>, Option<ModelError>);

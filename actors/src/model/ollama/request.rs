@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::Ollama;
 use crate::model::http::Ask;
-use crate::model::wire::{marked, wire_name};
+use crate::model::wire::{images, is_image, marked, wire_name};
 
 pub(super) fn body(dialect: &Ollama, ask: &Ask<'_>) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), json!(ask.origin.model));
     body.insert("stream".into(), json!(true));
-    body.insert("messages".into(), ask.messages.iter().map(message).collect());
+    body.insert("messages".into(), ask.messages.iter().map(|one| message(ask, one)).collect());
     if !ask.offers.is_empty() {
         let tools = ask.offers.iter().map(|offer| {
             json!({
@@ -44,10 +44,17 @@ fn think(model: &str, effort: ReasoningEffort) -> Value {
     }
 }
 
-fn message(message: &ChatMessage) -> Value {
+fn message(ask: &Ask<'_>, message: &ChatMessage) -> Value {
     match message {
         ChatMessage::System { text } => json!({ "role": "system", "content": text }),
-        ChatMessage::User { text, .. } => json!({ "role": "user", "content": text }),
+        ChatMessage::User { text, attachments, .. } => {
+            let mut said = json!({ "role": "user", "content": text });
+            let shown: Vec<&str> = images(ask, attachments).map(|image| &*image.data).collect();
+            if !shown.is_empty() {
+                said["images"] = json!(shown);
+            }
+            said
+        }
         ChatMessage::Assistant { text, calls, interrupted, .. } => {
             let mut said = json!({ "role": "assistant", "content": marked(text, *interrupted) });
             if !calls.is_empty() {
@@ -81,6 +88,14 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
         let role = message["role"].as_str().unwrap_or_default();
         if blank && calls == 0 {
             return wrong("it is blank");
+        }
+        let mut shown = message["images"].as_array().into_iter().flatten().peekable();
+        if shown.peek().is_some() && role != "user" {
+            return wrong("only what a person says has images");
+        }
+        // The server tells their kind by itself.
+        if !shown.all(|data| is_image("image/png", data.as_str().unwrap_or_default())) {
+            return wrong("an image is none");
         }
         if role == "tool" {
             waiting = match waiting.checked_sub(1) {

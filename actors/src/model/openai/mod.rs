@@ -2,6 +2,7 @@
 
 mod calls;
 pub(super) mod chunk;
+mod content;
 mod request;
 
 use reqwest::Url;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::OpenAi;
+use super::content::Content;
 use crate::model::http::{Ask, Unsendable};
 use crate::model::wire::{marked, wire_id, wire_name};
 use crate::model::wire_check::MAX_WIRE_ID;
@@ -22,7 +23,7 @@ const SHORT_ID: usize = 9;
 pub(super) fn body(dialect: &OpenAi, ask: &Ask<'_>) -> Result<Vec<u8>, Unsendable> {
     let form = dialect.call_ids;
     let messages: Vec<WireMessage<'_>> =
-        ask.messages.iter().map(|message| WireMessage::of(message, form)).collect();
+        ask.messages.iter().map(|message| WireMessage::of(ask, message, form)).collect();
     check(&messages, form).map_err(Unsendable::Malformed)?;
     let cap = ask.ease.output_cap.or(dialect.max_output_tokens);
     let (max_completion_tokens, max_tokens) =
@@ -88,8 +89,8 @@ fn check(messages: &[WireMessage<'_>], form: CallIdForm) -> Result<(), String> {
                     "messages[{at}] is a system message that is blank or not first"
                 ));
             }
-            WireMessage::User { content } if content.trim().is_empty() => {
-                return Err(format!("messages[{at}] is blank"));
+            WireMessage::User { content } if !content.is_sound() => {
+                return Err(format!("messages[{at}] is blank, or holds an image that is none"));
             }
             WireMessage::User { .. } => asked = true,
             WireMessage::Assistant { content, tool_calls } => {
@@ -177,7 +178,7 @@ enum WireMessage<'a> {
         content: &'a str,
     },
     User {
-        content: &'a str,
+        content: Content<'a>,
     },
     Assistant {
         /// Null, not blank, beside calls: blank texts are refused by some servers (A048).
@@ -192,10 +193,12 @@ enum WireMessage<'a> {
 }
 
 impl<'a> WireMessage<'a> {
-    fn of(message: &'a ChatMessage, form: CallIdForm) -> Self {
+    fn of(ask: &Ask<'_>, message: &'a ChatMessage, form: CallIdForm) -> Self {
         match message {
             ChatMessage::System { text } => Self::System { content: text },
-            ChatMessage::User { text, .. } => Self::User { content: text },
+            ChatMessage::User { text, attachments, .. } => {
+                Self::User { content: Content::of(ask, text, attachments) }
+            }
             ChatMessage::Assistant { text, calls, interrupted, .. } => Self::Assistant {
                 content: if text.trim().is_empty() && !calls.is_empty() {
                     None
@@ -255,8 +258,13 @@ mod tests {
     fn body_of(request: &ModelRequest, settings: &ProviderSettings, ease: Ease) -> Value {
         let origin = Origin { profile: "main".into(), kind: "openai".into(), model: "m".into() };
         let offers = Offers::default().of(&request.tools);
-        let ask =
-            Ask { origin: &origin, messages: &request.messages, offers: &offers, ease: &ease };
+        let ask = Ask {
+            origin: &origin,
+            messages: &request.messages,
+            images: &request.images,
+            offers: &offers,
+            ease: &ease,
+        };
         serde_json::from_slice(&super::body(&OpenAi::new(settings), &ask).unwrap()).unwrap()
     }
 
@@ -311,6 +319,7 @@ mod tests {
                 description: "tells it".to_owned(),
                 parameters: json!({"type": "object"}),
             })]),
+            ..ModelRequest::default()
         };
         let sent = body(&request);
         let own = format!("call_{}", b.id.0.simple());
@@ -345,7 +354,7 @@ mod tests {
     fn without_tools_the_field_is_left_out() {
         let request = ModelRequest {
             messages: Arc::new(vec![ChatMessage::user("hi")]),
-            tools: Arc::default(),
+            ..ModelRequest::default()
         };
         let sent = body(&request);
         assert_eq!(sent.get("tools"), None);
@@ -367,7 +376,7 @@ mod tests {
             opaque: Vec::new(),
         });
         messages.extend(calls.iter().map(|call| result(call, "noon")));
-        let request = ModelRequest { messages: Arc::new(messages), tools: Arc::default() };
+        let request = ModelRequest { messages: Arc::new(messages), ..ModelRequest::default() };
         let settings = ProviderSettings {
             call_ids: CallIdForm::Short,
             ..ProviderSettings::new(ProviderKind::Openai, "m")
@@ -394,7 +403,7 @@ mod tests {
     fn effort_and_cap_are_sent_as_they_are_set_unless_they_were_refused() {
         let request = ModelRequest {
             messages: Arc::new(vec![ChatMessage::user("hi")]),
-            tools: Arc::default(),
+            ..ModelRequest::default()
         };
         let plain = body(&request);
         assert_eq!(plain.get("reasoning_effort").or(plain.get("max_tokens")), None);
@@ -441,8 +450,13 @@ mod tests {
             vec![hi(), asks.clone(), result(&asked, "a"), asks.clone(), result(&asked, "b")],
             vec![ChatMessage::user(" \n")],
         ] {
-            let ask =
-                Ask { origin: &origin, messages: &messages, offers: &[], ease: &Ease::default() };
+            let ask = Ask {
+                origin: &origin,
+                messages: &messages,
+                images: &Default::default(),
+                offers: &[],
+                ease: &Ease::default(),
+            };
             let dialect = OpenAi::new(&ProviderSettings::new(ProviderKind::Openai, "m"));
             let refused = super::body(&dialect, &ask);
             assert!(matches!(refused, Err(Unsendable::Malformed(_))), "{messages:?}");

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::request::takes_id;
+use crate::model::wire::is_data_url;
 
 /// What is wrong, or nothing.
 pub(super) fn check(body: &Value) -> Result<(), String> {
@@ -29,8 +30,12 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
         match kind {
             "message" => {
                 let role = item["role"].as_str().unwrap_or_default();
-                if is_blank(&item["content"]) || !matches!(role, "user" | "assistant") {
-                    return wrong("a message is blank, or of an unknown role");
+                let sound = match &item["content"] {
+                    Value::Array(parts) => role == "user" && parts.iter().all(is_sound),
+                    text => !is_blank(text),
+                };
+                if !sound || !matches!(role, "user" | "assistant") {
+                    return wrong("a message is blank, or of an unknown role, or holds no image");
                 }
                 any_user |= role == "user";
                 if !any_user {
@@ -78,6 +83,15 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
         return Err(format!("the call {id} has no result"));
     }
     if any_user { Ok(()) } else { Err("nobody asks anything".into()) }
+}
+
+/// Whether a part of what a person says is text to be read, or an image.
+fn is_sound(part: &Value) -> bool {
+    match part["type"].as_str() {
+        Some("input_text") => !is_blank(&part["text"]),
+        Some("input_image") => part["image_url"].as_str().is_some_and(is_data_url),
+        _ => false,
+    }
 }
 
 fn is_blank(text: &Value) -> bool {

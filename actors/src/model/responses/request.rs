@@ -1,12 +1,15 @@
 //! The body of a request (OpenAI API reference, "Create a model response"; guide "Reasoning models").
 
+use rookery_messages::attachment::Attachment;
 use rookery_messages::chat::ChatMessage;
 use rookery_messages::settings::ReasoningEffort;
 use serde_json::{Map, Value, json};
 
 use super::Responses;
 use crate::model::http::Ask;
-use crate::model::wire::{Piece, marked, own, pieces, split_system, wire_id, wire_name};
+use crate::model::wire::{
+    Piece, data_url, images, marked, own, pieces, split_system, wire_id, wire_name,
+};
 use crate::model::wire_check::MAX_WIRE_ID;
 
 pub(super) fn body(dialect: &Responses, ask: &Ask<'_>) -> Value {
@@ -55,8 +58,11 @@ fn input(ask: &Ask<'_>, messages: &[ChatMessage]) -> Vec<Value> {
     let mut items = Vec::new();
     for message in messages {
         match message {
-            ChatMessage::System { text } | ChatMessage::User { text, .. } => {
+            ChatMessage::System { text } => {
                 items.push(json!({ "role": "user", "content": text }));
+            }
+            ChatMessage::User { text, attachments, .. } => {
+                items.push(json!({ "role": "user", "content": content(ask, text, attachments) }));
             }
             ChatMessage::Assistant { text, calls, interrupted, opaque } => {
                 let text = marked(text, *interrupted);
@@ -75,6 +81,19 @@ fn input(ask: &Ask<'_>, messages: &[ChatMessage]) -> Vec<Value> {
         }
     }
     items
+}
+
+/// Text alone stays plain; beside images it is a part (guide "Images and vision").
+fn content(ask: &Ask<'_>, text: &str, attachments: &[Attachment]) -> Value {
+    let shown = images(ask, attachments).map(
+        |image| json!({ "type": "input_image", "image_url": data_url(image), "detail": "auto" }),
+    );
+    let shown: Vec<Value> = shown.collect();
+    if shown.is_empty() {
+        return json!(text);
+    }
+    let text = json!({ "type": "input_text", "text": text });
+    std::iter::once(text).chain(shown).collect()
 }
 
 fn item(piece: Piece<'_>) -> Value {

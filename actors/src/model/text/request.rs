@@ -50,7 +50,8 @@ pub fn as_text(request: &ModelRequest) -> ModelRequest {
         });
     }
     flush(&mut results, &mut messages);
-    ModelRequest { messages: Arc::new(messages), tools: Arc::default() }
+    let images = Arc::clone(&request.images);
+    ModelRequest { messages: Arc::new(messages), tools: Arc::default(), images }
 }
 
 fn instructions(tools: &[Arc<ToolSpec>]) -> Option<String> {
@@ -96,7 +97,7 @@ fn framed(results: &mut String, name: &str, output: &str) {
 fn flush(results: &mut String, messages: &mut Vec<ChatMessage>) {
     if !results.is_empty() {
         let text = std::mem::take(results);
-        messages.push(ChatMessage::User { text, kind: UserKind::Feedback });
+        messages.push(ChatMessage::of_kind(UserKind::Feedback, text));
     }
 }
 

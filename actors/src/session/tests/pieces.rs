@@ -15,14 +15,14 @@ use crate::turn::{TurnActor, TurnArgs};
 
 impl Rig {
     /// Nobody claims rows any more but the test.
-    async fn without_router(&self) {
+    pub(super) async fn without_router(&self) {
         (self.roots[0])();
         while self.spawner.directory().counts().contains_key("router") {
             tokio::task::yield_now().await;
         }
     }
 
-    async fn claim(&self) -> Box<TurnClaim> {
+    pub(super) async fn claim(&self) -> Box<TurnClaim> {
         let claim = Claim {
             conversation_id: self.conversation,
             at: self.spawner.world().now(),
@@ -39,7 +39,7 @@ impl Rig {
         self.run_with(claim, bundle).await;
     }
 
-    async fn run_with(&self, claim: Box<TurnClaim>, bundle: Arc<AgentBundle>) {
+    pub(super) async fn run_with(&self, claim: Box<TurnClaim>, bundle: Arc<AgentBundle>) {
         let args = TurnArgs {
             bundle,
             channel: self.deps.channels[&claim.record.channel].clone(),
@@ -162,6 +162,7 @@ async fn a_provider_whose_actor_is_being_started_is_waited_for_and_one_given_up_
             address: Address::new(Arc::clone(&cell)),
             max_attempts: 1,
             tool_mode: ToolMode::Native,
+            sight: Default::default(),
         };
         let bundle = AgentBundle { chain: Arc::new([profile]), ..AgentBundle::clone(&known) };
         let (_, mut events) = rig.take(id, "webhook.ci").await;

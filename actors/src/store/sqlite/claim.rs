@@ -1,6 +1,6 @@
 //! A session's next row: a turn whose actor is gone first, then the oldest that waits (I3).
 
-use rookery_messages::chat::ChatMessage;
+use rookery_messages::chat::UserKind;
 use rookery_messages::check_invariant;
 use rookery_messages::delegation::TaskState;
 use rookery_messages::envelope::{Inbound, ReplyAddress};
@@ -71,7 +71,7 @@ pub(super) fn claim(conn: &Connection, claim: &Claim) -> Result<ClaimOutcome> {
             id: MessageId(row.record.id.0),
             turn: row.record.id,
             at: claim.at,
-            message: ChatMessage::user(row.inbound.text.clone()),
+            message: merge::message(&row.inbound, UserKind::Message),
         };
         commit::add_message(conn, claim.conversation_id, &message)?;
         if row.record.parent.is_none() && claim.terms.together.contains(&row.record.channel) {

@@ -84,8 +84,13 @@ fn said(row: TurnId, into: TurnId, inbound: &Inbound, at: Timestamp) -> StoredMe
         id: MessageId(row.0),
         turn: into,
         at,
-        message: ChatMessage::User { text: inbound.text.clone(), kind: UserKind::Steering },
+        message: message(inbound, UserKind::Steering),
     }
+}
+
+/// What a person sent, as the history has it.
+pub(super) fn message(inbound: &Inbound, kind: UserKind) -> ChatMessage {
+    ChatMessage::User { text: inbound.text.clone(), kind, attachments: inbound.attachments.clone() }
 }
 
 fn merge(conn: &Connection, seq: i64, into: TurnId, at: Timestamp) -> Result<()> {
@@ -106,7 +111,7 @@ pub(super) fn words(history: &[StoredMessage], turn: TurnId) -> Option<String> {
     let own = history.iter().filter(|stored| stored.turn == turn);
     let said: Vec<&str> = own
         .filter_map(|stored| match &stored.message {
-            ChatMessage::User { text, kind: UserKind::Message | UserKind::Steering } => {
+            ChatMessage::User { text, kind: UserKind::Message | UserKind::Steering, .. } => {
                 Some(text.as_str())
             }
             _ => None,

@@ -2,7 +2,9 @@
 
 use rookery_messages::chat::ChatMessage;
 
+use super::super::vision;
 use super::*;
+use crate::model::gallery::ImageFolder;
 use crate::policy::rate::SenderRates;
 use crate::tool::receipts::{KeyScope, ReceiptIssuer};
 
@@ -54,9 +56,14 @@ impl Turn {
         let report = reserve(ctx)?;
         let args = ModelArgs {
             iteration,
-            request: ModelRequest { messages: Arc::new(messages), tools: offered },
+            chain: vision::route(&bundle, &messages, self.most_images()),
+            images: ImageFolder::of(&bundle.gate, self.most_images()),
+            request: ModelRequest {
+                messages: Arc::new(messages),
+                tools: offered,
+                images: Arc::default(),
+            },
             known,
-            chain: Arc::clone(&bundle.chain),
             strict: bundle.runtime.strict_tool_parsing,
             voice: self.voice.clone(),
             redactor: Arc::clone(&self.judge.deps.redactor),

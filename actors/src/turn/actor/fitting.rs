@@ -1,23 +1,36 @@
 //! The size of the turn's requests: fitted into the window before a call, looked at again after it.
 
+use super::super::vision;
 use super::super::window::{Window, estimate};
 use super::*;
+use crate::model::gallery::Gallery;
 use rookery_messages::tool::text;
 
 impl Turn {
     /// What the next request holds, as far as it goes into the window.
     pub(super) fn fitted(&self) -> Window {
-        let bundle = &self.judge.bundle;
-        let budget = self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor);
+        let history = self.machine.history();
         let mut fitted = window(
             &self.judge.tools.system_prompt(),
-            self.machine.history(),
-            self.recall.leaves_of(budget),
+            history,
+            self.recall.leaves_of(self.budget()),
             self.claim.history_cut,
+            &Gallery::of(history, self.most_images()).paths(),
         );
         fitted.total += self.recall.size();
         self.recall.tell(&mut fitted.messages);
         fitted
+    }
+
+    /// What the next request may be estimated at (0: no limit).
+    fn budget(&self) -> u64 {
+        let bundle = &self.judge.bundle;
+        self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor)
+    }
+
+    /// How many images the next request shows at most: one that has to be smaller shows less (V-C7).
+    pub(super) fn most_images(&self) -> usize {
+        vision::most_images(&self.judge.bundle, self.budget())
     }
 
     /// Tells of what was left out. People hear of it only if the estimate was wrong: a conversation that is

@@ -52,6 +52,7 @@ impl Delegator {
                 conversation: format!("{}/{call}", self.conversation),
                 thread: None,
                 text: request.task,
+                attachments: Vec::new(),
                 origin: ORIGIN,
                 agent,
             },

@@ -40,7 +40,7 @@ impl Machine {
 
     /// The model is told in the same transaction.
     pub(super) fn note_circle(&mut self, commit: &mut TurnCommit, found: Found, world: &World) {
-        let note = ChatMessage::User { text: found.note(), kind: UserKind::Feedback };
+        let note = ChatMessage::of_kind(UserKind::Feedback, found.note());
         self.append(commit, note, world);
         self.notice_circle(commit, found);
     }

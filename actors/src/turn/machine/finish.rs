@@ -231,7 +231,7 @@ impl Machine {
 }
 
 fn summary_request() -> ChatMessage {
-    ChatMessage::User { text: SUMMARY_REQUEST.to_owned(), kind: UserKind::Feedback }
+    ChatMessage::of_kind(UserKind::Feedback, SUMMARY_REQUEST)
 }
 
 /// What a person is told at the end.

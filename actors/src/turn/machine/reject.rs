@@ -47,15 +47,13 @@ impl Machine {
         if !partial.trim().is_empty() {
             self.append(&mut commit, ChatMessage::assistant(partial), world);
         }
-        let complaint = ChatMessage::User {
-            text: format!(
-                "{}{}.{}",
-                text::MALFORMED_CALL_PREFIX,
-                sentence(why),
-                text::MALFORMED_CALL_REMEDY
-            ),
-            kind: UserKind::Feedback,
-        };
+        let complaint = format!(
+            "{}{}.{}",
+            text::MALFORMED_CALL_PREFIX,
+            sentence(why),
+            text::MALFORMED_CALL_REMEDY
+        );
+        let complaint = ChatMessage::of_kind(UserKind::Feedback, complaint);
         self.append(&mut commit, complaint, world);
         let notice = text::MALFORMED_CALL_NOTICE.to_owned();
         commit.entries.push(self.entry(JournalKind::Notice { text: notice.clone() }));
@@ -67,7 +65,7 @@ impl Machine {
 }
 
 fn is_complaint(message: &ChatMessage) -> bool {
-    matches!(message, ChatMessage::User { text, kind: UserKind::Feedback }
+    matches!(message, ChatMessage::User { text, kind: UserKind::Feedback, .. }
         if text.starts_with(text::MALFORMED_CALL_PREFIX))
 }
 

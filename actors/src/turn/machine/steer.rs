@@ -5,6 +5,7 @@
 //! stands as it is and gets a turn of its own. So nothing said is ever lost, and nothing is said twice.
 
 use rookery_messages::chat::{ChatMessage, UserKind};
+use rookery_messages::envelope::Inbound;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::ids::{MessageId, TurnId};
 use rookery_messages::journal::JournalKind;
@@ -66,11 +67,15 @@ impl Machine {
         }
         self.loops.forget();
         for Steering { turn: row, inbound } in std::mem::take(&mut self.said.waiting) {
-            let text = inbound.text;
-            let entry = self.entry(JournalKind::Steered { text: text.clone(), row: Some(row) });
+            let Inbound { text, attachments, .. } = inbound;
+            let entry = self.entry(JournalKind::Steered {
+                text: text.clone(),
+                attachments: attachments.clone(),
+                row: Some(row),
+            });
             commit.entries.push(entry);
             commit.merge.push(row);
-            let message = ChatMessage::User { text, kind: UserKind::Steering };
+            let message = ChatMessage::User { text, kind: UserKind::Steering, attachments };
             let mut stored = self.stored(message.clone(), world);
             // One message of a person a row (A114).
             stored.id = MessageId(row.0);

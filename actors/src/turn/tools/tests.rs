@@ -39,6 +39,7 @@ fn bundle(
         name: AgentName::new("home"),
         chain: Arc::new([]),
         models: Arc::default(),
+        vision: Arc::default(),
         tools: Arc::new(builtin_registry(system_world().clock, None)),
         mcp: Arc::new(McpGrant::new(servers, Filter::new(groups))),
         gate: Gate::new(Arc::new(profile), PathBuf::from("/"), &[]),

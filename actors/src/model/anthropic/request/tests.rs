@@ -38,10 +38,7 @@ fn a_conversation_with_calls_has_the_form_the_api_takes() {
         asks("Let me look.", &[a.clone(), b.clone()], vec![]),
         result(&a, "noon"),
         result(&b, "refused"),
-        ChatMessage::User {
-            text: "hurry".into(),
-            kind: rookery_messages::chat::UserKind::Steering,
-        },
+        ChatMessage::of_kind(rookery_messages::chat::UserKind::Steering, "hurry"),
     ];
     let own = format!("call_{}", b.id.0.simple());
     assert_eq!(

@@ -47,6 +47,7 @@ fn tools_are_taught_in_the_prompt_and_calls_and_results_become_messages() {
             ChatMessage::assistant("It is noon."),
         ]),
         tools: Arc::new(tools()),
+        ..ModelRequest::default()
     };
     let sent = as_text(&request);
     assert!(sent.tools.is_empty());
@@ -67,12 +68,11 @@ fn tools_are_taught_in_the_prompt_and_calls_and_results_become_messages() {
                  <tool_call>{\"name\":\"shell\",\"arguments\":{\"command\":\"echo '\\u003cb>'\"}}</tool_call>\n\
                  <tool_call>{\"name\":\"time\",\"arguments\":{}}</tool_call>"
             ),
-            ChatMessage::User {
-                text: "<tool_result>{\"tool\":\"shell\",\"output\":\"\\u003cb>\"}</tool_result>\n\
-                       <tool_result>{\"tool\":\"time\",\"output\":\"noon\"}</tool_result>"
-                    .to_owned(),
-                kind: UserKind::Feedback,
-            },
+            ChatMessage::of_kind(
+                UserKind::Feedback,
+                "<tool_result>{\"tool\":\"shell\",\"output\":\"\\u003cb>\"}</tool_result>\n\
+                 <tool_result>{\"tool\":\"time\",\"output\":\"noon\"}</tool_result>",
+            ),
             ChatMessage::assistant("It is noon."),
         ]
     );
@@ -99,7 +99,7 @@ fn without_tools_nothing_is_taught_and_old_results_are_framed_all_the_same() {
             },
             result(&call, "noon"),
         ]),
-        tools: Arc::default(),
+        ..ModelRequest::default()
     };
     let sent = as_text(&request);
     assert_eq!(sent.messages.len(), 3);
@@ -117,7 +117,7 @@ fn no_output_of_a_tool_can_end_its_frame() {
     ] {
         let call = asked(1, "time", "");
         let messages = vec![ChatMessage::user("hi"), result(&call, output)];
-        let request = ModelRequest { messages: Arc::new(messages), tools: Arc::default() };
+        let request = ModelRequest { messages: Arc::new(messages), ..ModelRequest::default() };
         let sent = as_text(&request);
         let framed = sent.messages[1].text();
         assert_eq!(framed.matches('<').count(), 2, "{framed}");

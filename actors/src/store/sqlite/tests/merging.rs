@@ -1,5 +1,6 @@
 //! Rows that go with another's turn.
 
+use rookery_messages::attachment::Attachment;
 use rookery_messages::chat::UserKind;
 
 use super::*;
@@ -54,6 +55,33 @@ fn waiting_messages_of_one_sender_go_together_and_nobody_is_overtaken() {
 }
 
 #[test]
+fn each_of_the_messages_that_go_together_keeps_its_files_in_order() {
+    let mut db = Db::new();
+    let photo = |n: &str| Attachment {
+        name: "photo".into(),
+        path: format!("attachments/{n}.jpg"),
+        media_type: "image/jpeg".into(),
+        size: 7,
+    };
+    let mut turn = None;
+    for n in ["1", "2", "3"] {
+        let mut message = db.message("c1", n);
+        message.inbound.attachments = vec![photo(n)];
+        turn.get_or_insert(message.turn);
+        db.accept(message);
+    }
+    let conversation = db.turn(turn.unwrap()).conversation_id;
+    let first = together(&mut db, conversation);
+    let attached = |claim: &TurnClaim| -> Vec<Attachment> {
+        claim.history.iter().flat_map(|stored| stored.message.attachments().to_vec()).collect()
+    };
+    assert_eq!((first.merged.len(), attached(&first)), (2, ["1", "2", "3"].map(photo).to_vec()));
+    // And so does a later life, which reads them again.
+    let mut db = db.restart();
+    assert_eq!(attached(&db.claim(conversation)), attached(&first));
+}
+
+#[test]
 fn without_the_policy_each_message_has_a_turn_of_its_own() {
     let mut db = Db::new();
     let first = take(&mut db, "1", "ann");
@@ -77,14 +105,15 @@ fn a_step_merges_what_waits_once_and_leaves_out_what_has_ended() {
     db.write(Write::CancelTurn { turn: gone, at, by }).unwrap();
     let mut step = db.step(&claim);
     for (seq, row) in [(1, taken), (2, gone)] {
-        let kind = JournalKind::Steered { text: "said".into(), row: Some(row) };
+        let (text, attachments) = ("said".to_owned(), Vec::new());
+        let kind = JournalKind::Steered { text, attachments, row: Some(row) };
         step.entries.push(JournalEntry { attempt: claim.fence.attempt, seq, kind });
         step.merge.push(row);
         step.messages.push(StoredMessage {
             id: MessageId(row.0),
             turn: first,
             at,
-            message: ChatMessage::User { text: "said".into(), kind: UserKind::Steering },
+            message: ChatMessage::of_kind(UserKind::Steering, "said"),
         });
     }
     for _ in 0..2 {

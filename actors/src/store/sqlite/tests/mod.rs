@@ -118,6 +118,7 @@ impl Db {
                 conversation: conversation.to_owned(),
                 thread: None,
                 text: format!("text of {external}"),
+                attachments: Vec::new(),
                 origin: TurnOrigin::Channel,
                 agent: AgentName::new("home"),
             },

@@ -1,5 +1,6 @@
 //! What is said while the turn runs.
 
+use rookery_messages::attachment::Attachment;
 use rookery_messages::envelope::{Inbound, Sender, TurnOrigin};
 use rookery_messages::ids::AgentName;
 use rookery_messages::store::OutboxPayload;
@@ -17,6 +18,7 @@ pub(super) fn steer(n: u128, text: &str) -> Input {
             conversation: "c".into(),
             thread: None,
             text: text.into(),
+            attachments: Vec::new(),
             origin: TurnOrigin::Channel,
             agent: AgentName::new("home"),
         },
@@ -63,6 +65,29 @@ fn words_that_come_while_a_step_is_written_are_in_the_next_request() {
     assert_eq!(texts(&machine), ["hello", "text", "first", "second"]);
 }
 
+#[test]
+fn what_is_said_into_a_turn_keeps_its_files_in_the_record_and_in_the_next_request() {
+    let world = world();
+    let mut machine = machine(RuntimeProfile::default());
+    machine.step(Input::Begin, &world);
+    let photo = Attachment {
+        name: "photo".into(),
+        path: "attachments/1.jpg".into(),
+        media_type: "image/jpeg".into(),
+        size: 7,
+    };
+    let Input::Steer(mut steering) = steer(1, "this one") else { unreachable!() };
+    steering.inbound.attachments = vec![photo.clone()];
+    machine.step(Input::Steer(steering), &world);
+    let effects = machine.step(says(1, "text", 0), &world);
+    let (_, commit) = committed(&effects);
+    let (text, attachments) = ("this one".to_owned(), vec![photo]);
+    assert_eq!(commit.messages.last().unwrap().message.attachments(), attachments);
+    assert_eq!(machine.history().last().unwrap().attachments(), attachments);
+    let steered = JournalKind::Steered { text, attachments, row: Some(row(1)) };
+    assert!(commit.entries.iter().any(|entry| entry.kind == steered));
+}
+
 // I1, A114: the row ends with the step that takes it in, and its message has the row's id
 #[test]
 fn a_row_is_merged_in_the_step_that_takes_its_words_in() {
@@ -75,9 +100,10 @@ fn a_row_is_merged_in_the_step_that_takes_its_words_in() {
     assert_eq!(commit.merge, [row(1)]);
     let last = commit.messages.last().unwrap();
     assert_eq!(last.id.0, row(1).0);
-    let said = ChatMessage::User { text: "and in French".into(), kind: UserKind::Steering };
+    let said = ChatMessage::of_kind(UserKind::Steering, "and in French");
     assert_eq!(last.message, said);
-    let steered = JournalKind::Steered { text: "and in French".into(), row: Some(row(1)) };
+    let (text, attachments) = ("and in French".to_owned(), Vec::new());
+    let steered = JournalKind::Steered { text, attachments, row: Some(row(1)) };
     assert!(commit.entries.iter().any(|entry| entry.kind == steered));
     // A channel that posts has the answer before the next one.
     let posted =
