@@ -183,6 +183,7 @@ impl Rig {
             directory: Arc::clone(base.spawner.directory()),
             router: base.router.clone(),
             intakes,
+            outlets: HashMap::new(),
             senders: HashMap::new(),
             observer: observer.clone(),
             doors,

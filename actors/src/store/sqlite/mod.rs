@@ -18,6 +18,7 @@ mod lock;
 mod merge;
 mod outbox;
 mod pairing;
+mod prompts;
 mod reads;
 mod records;
 mod retention;

@@ -20,6 +20,7 @@ pub(super) fn prune(conn: &Connection, prune: &Prune) -> Result<bool> {
     }
     if let Some(before) = prune.inbox_before {
         more |= inbox(conn, codec::nanos(before), prune.limit)?;
+        more |= loose(conn, codec::nanos(before), prune.limit)?;
     }
     Ok(more)
 }
@@ -81,6 +82,17 @@ fn inbox(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
         went += 1;
     }
     Ok(went > 0 && seqs.len() == limit as usize)
+}
+
+/// What was sent for no turn. What was not sent stays for an operator to look at.
+fn loose(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
+    let gone = conn
+        .prepare_cached(
+            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox \
+             WHERE turn_id IS NULL AND updated_at < ?1 AND state = 'sent' LIMIT ?2)",
+        )?
+        .execute(params![before, limit])?;
+    Ok(gone == limit as usize)
 }
 
 /// How many turns of an outcome are gone.
