@@ -374,6 +374,25 @@ pub enum ChannelsCommand {
     List(Output),
     /// The same; exit code 1 if one of them is not up.
     Check(Output),
+    /// Says something in a conversation, once: it is kept until it has arrived. Exit code 1 if it can't.
+    Send {
+        /// The channel, such as telegram.main.
+        channel: String,
+        /// The platform's id of the conversation, such as a chat's number.
+        #[arg(allow_hyphen_values = true)]
+        conversation: String,
+        /// The text.
+        #[arg(value_parser = not_blank, allow_hyphen_values = true)]
+        text: String,
+        /// An id of yours: sent again under it, it is the same message.
+        #[arg(long, value_name = "ID")]
+        id: Option<String>,
+        /// How long to wait until it has arrived, in seconds, at most 20.
+        #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=20))]
+        wait: u64,
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 #[derive(Subcommand)]
@@ -634,6 +653,7 @@ mod tests {
             "rookery sessions list --json",
             "rookery channels list --json",
             "rookery channels check",
+            "rookery channels send telegram.main -100123/45 hello --id deploy-7 --wait 0 --json",
             "rookery pair new telegram.main --minutes 5",
             "rookery pair list --json",
             "rookery pair revoke telegram.main 123",
@@ -659,6 +679,8 @@ mod tests {
             "rookery approvals approve 1 --turn 2",
             "rookery approvals always 1 --scope world",
             "rookery memory forget 1 --agent home",
+            "rookery channels send telegram.main 7",
+            "rookery channels send telegram.main 7 hi --wait 21",
             "rookery memory list --source moon",
             "rookery audit --since yesterday",
         ] {

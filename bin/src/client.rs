@@ -212,7 +212,17 @@ impl Client {
 
     /// `POST` of a JSON body; an empty answer is null.
     pub async fn post(&self, segments: &[&str], body: &Value) -> Result<Value, ClientError> {
-        self.send(self.request(Method::POST, self.url(segments, &[])).json(body)).await
+        self.post_with(segments, &[], body).await
+    }
+
+    /// As [`Client::post`], with a query.
+    pub async fn post_with(
+        &self,
+        segments: &[&str],
+        query: &[(&str, &str)],
+        body: &Value,
+    ) -> Result<Value, ClientError> {
+        self.send(self.request(Method::POST, self.url(segments, query)).json(body)).await
     }
 
     /// `DELETE`.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::address::Message;
 use crate::delegation::AskedFor;
+use crate::envelope::ReplyAddress;
 use crate::ids::{AgentName, ApprovalId, CallId, ChannelId, ConversationId, GrantId, TurnId};
 use crate::store::StoreError;
 
@@ -214,12 +215,22 @@ pub struct ApprovalRoute {
     /// It is posted there; else whoever is connected is shown it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub posted: bool,
+    /// The chat it is posted in, with buttons. None: what is posted is words, and goes to all of the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<ReplyAddress>,
 }
 
 impl ApprovalRoute {
     /// Whether this person, at this surface, is asked.
     pub fn asks(&self, who: &str, via: &str) -> bool {
         self.channel.as_str() == via && self.approvers.iter().any(|one| one == who)
+    }
+
+    /// Whether it is posted in this chat.
+    pub fn is_in(&self, channel: &ChannelId, conversation: &str) -> bool {
+        self.address
+            .as_ref()
+            .is_some_and(|chat| chat.channel == *channel && chat.conversation == conversation)
     }
 }
 

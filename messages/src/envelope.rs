@@ -48,6 +48,16 @@ pub struct Sender {
     /// What people call them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
+    /// The platform says that this account is a program.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bot: bool,
+}
+
+impl Sender {
+    /// A person without a name.
+    pub fn person(id: impl Into<String>) -> Self {
+        Self { id: id.into(), display: None, is_bot: false }
+    }
 }
 
 /// Where the answer goes. Fixed in the turn's record when the message is accepted.

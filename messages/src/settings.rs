@@ -505,7 +505,8 @@ pub struct AgentSettings {
     #[serde(default)]
     pub hooks: Vec<String>,
     /// Where approvals are asked beside the turn's own channel: `admin`, or a channel with `approvers`, who
-    /// answer there: `ws`, `cli`, or a webhook such as `webhook.ops` with a `secret` and a `reply_url`.
+    /// answer there: `ws`, `cli`, a webhook such as `webhook.ops` with a `secret` and a `reply_url`, or a chat
+    /// of a Telegram bot such as `telegram.main:123456`, where it is asked with buttons.
     #[serde(default)]
     pub approval_route: Option<String>,
     /// If nobody can be reached by `approval_route`, the turn's own people are asked; else it is denied.

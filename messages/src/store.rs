@@ -17,12 +17,14 @@ use tokio::sync::oneshot;
 
 use crate::address::Message;
 
-pub use channel::{ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow};
+pub use channel::{
+    BotChain, ChannelFound, ChannelRead, ChannelWrite, DraftRow, PromptRow, SpoolRow,
+};
 pub use error::StoreError;
 pub use read::{Backlog, CallTrail, ConversationRow, Desk, Found, Ledger, Read};
 pub use rows::{
-    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, SpendKey, SpendScope,
-    Spent, StoredMessage,
+    AuditRow, CrashRow, DeadLetter, NewOutbox, OutboxPayload, OutboxRow, OutboxStatus, SpendKey,
+    SpendScope, Spent, StoredMessage,
 };
 pub use write::{
     Accept, AcceptOutcome, CancelOutcome, Claim, ClaimOutcome, ClaimTerms, CommandAct, CommitAck,

@@ -26,6 +26,7 @@ pub mod db;
 pub mod ending;
 pub mod gate;
 pub mod level;
+pub mod line;
 pub mod mcp;
 pub mod model;
 pub mod once;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Child;
 use tokio::sync::watch;
 
@@ -27,18 +28,10 @@ pub struct Terminal {
 impl Terminal {
     /// Starts the program in `dir`.
     pub fn start(program: &Path, dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let side = || -> Stdio {
-            let file = File::options().read(true).write(true).open(&name).unwrap();
-            OwnedFd::from(file).into()
-        };
+        let (master, side) = pair();
         let mut command = clean_command(program, dir);
         command.args(args).envs(env.iter().copied()).env("NO_COLOR", "1").env("TERM", "dumb");
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
-        let master = File::from(master);
         let screen = Arc::new(Mutex::new(String::new()));
         let (said, changed) = watch::channel(0);
         let (reader, shown) = (master.try_clone().unwrap(), Arc::clone(&screen));
@@ -100,18 +93,87 @@ impl Terminal {
     }
 }
 
+/// A terminal's two sides: the one who types holds, and what the program is given.
+fn pair() -> (File, impl Fn() -> Stdio) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let side = move || -> Stdio {
+        let file = File::options().read(true).write(true).open(&name).unwrap();
+        OwnedFd::from(file).into()
+    };
+    (File::from(master), side)
+}
+
+/// A program that reads from a terminal and writes to a pipe: what it says is not mixed with what is typed.
+pub struct Typed {
+    child: Mutex<Child>,
+    master: File,
+    said: Arc<Mutex<String>>,
+}
+
+impl Typed {
+    /// Starts the program in `dir`.
+    pub fn start(program: &Path, dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let (master, side) = pair();
+        let mut command = clean_command(program, dir);
+        command.args(args).envs(env.iter().copied()).env("NO_COLOR", "1").env("TERM", "dumb");
+        let mut child = command.stdin(side()).spawn().unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let heard = Arc::clone(&said);
+        tokio::spawn(async move {
+            let mut rest = Vec::new();
+            while let Ok(1..) = out.read_buf(&mut rest).await {
+                take_whole(&mut rest, &mut heard.lock());
+            }
+        });
+        tokio::spawn(async move {
+            let _ended = tokio::io::copy(&mut err, &mut tokio::io::sink()).await;
+        });
+        // What is typed is echoed: somebody has to take it.
+        let mut echo = master.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(1..) = echo.read(&mut chunk) {}
+        });
+        Self { child: Mutex::new(child), master, said }
+    }
+
+    /// Types a line.
+    pub fn types(&self, line: &str) {
+        // A program that has ended reads nothing.
+        let _ = (&self.master).write_all(format!("{line}\n").as_bytes());
+    }
+
+    /// Everything said so far.
+    pub fn said(&self) -> String {
+        self.said.lock().clone()
+    }
+
+    /// Its exit code, once it has ended.
+    pub fn code(&self) -> Option<i32> {
+        self.child.lock().try_wait().unwrap().and_then(|status| status.code())
+    }
+}
+
+/// Moves what is whole characters.
+fn take_whole(rest: &mut Vec<u8>, text: &mut String) {
+    let whole = match std::str::from_utf8(rest) {
+        Ok(text) => text.len(),
+        Err(error) => error.valid_up_to(),
+    };
+    text.push_str(&String::from_utf8_lossy(&rest[..whole]).replace("\r\n", "\n"));
+    rest.drain(..whole);
+}
+
 fn read_all(mut reader: File, screen: &Mutex<String>, said: &watch::Sender<usize>) {
     let mut rest = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = reader.read(&mut chunk) {
         rest.extend_from_slice(&chunk[..count]);
-        let whole = match std::str::from_utf8(&rest) {
-            Ok(text) => text.len(),
-            Err(error) => error.valid_up_to(),
-        };
-        let text = String::from_utf8_lossy(&rest[..whole]).replace("\r\n", "\n");
-        rest.drain(..whole);
-        screen.lock().push_str(&text);
+        take_whole(&mut rest, &mut screen.lock());
         said.send_modify(|count| *count += 1);
     }
 }

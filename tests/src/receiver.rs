@@ -27,6 +27,8 @@ pub struct Delivery {
     pub body: Value,
     /// The signature header.
     pub signature: String,
+    /// What it was answered with.
+    pub status: u16,
 }
 
 #[derive(Default)]
@@ -91,13 +93,14 @@ impl Receiver {
 
 async fn take(State(shared): State<Arc<Shared>>, headers: HeaderMap, raw: Bytes) -> StatusCode {
     let signature = headers.get("x-rookery-signature").and_then(|value| value.to_str().ok());
+    let status = shared.answers.lock().pop_front().unwrap_or(200);
     shared.deliveries.lock().push(Delivery {
         raw: raw.to_vec(),
         body: serde_json::from_slice(&raw).unwrap_or_default(),
         signature: signature.unwrap_or_default().to_owned(),
+        status,
     });
     shared.count.send_modify(|count| *count += 1);
-    let status = shared.answers.lock().pop_front().unwrap_or(200);
     StatusCode::from_u16(status).unwrap()
 }
 

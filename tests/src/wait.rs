@@ -8,9 +8,20 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How often something is looked at that can't tell by itself.
 const LOOK: Duration = Duration::from_millis(20);
 
+tokio::task_local! { static SHORTER: Duration; }
+
+/// In `future` nothing is waited for longer than `limit`: for what is expected not to come.
+pub async fn impatient<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    SHORTER.scope(limit, future).await
+}
+
+fn patience() -> Duration {
+    SHORTER.try_with(|limit| *limit).unwrap_or(PATIENCE)
+}
+
 /// The future's value, or the test fails saying what did not happen.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    within_time(what, PATIENCE, future).await
+    within_time(what, patience(), future).await
 }
 
 /// As [`within`], with a limit of its own.
@@ -26,7 +37,8 @@ pub async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
 {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let patience = patience();
+    let deadline = tokio::time::Instant::now() + patience;
     let mut beat = tokio::time::interval(LOOK);
     loop {
         beat.tick().await;
@@ -37,7 +49,7 @@ where
         };
         assert!(
             tokio::time::Instant::now() < deadline,
-            "waited {PATIENCE:?} in vain for this: {what}; last seen: {complaint}"
+            "waited {patience:?} in vain for this: {what}; last seen: {complaint}"
         );
     }
 }
@@ -50,6 +62,13 @@ mod tests {
     #[should_panic(expected = "in vain for this: the moon; last seen: no moon")]
     async fn a_wait_ends_and_says_what_was_missing() {
         until::<(), _>("the moon", || async { Err("no moon".to_owned()) }).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "waited 2s in vain for this: the moon")]
+    async fn who_is_impatient_waits_no_longer_than_they_say() {
+        let moon = until::<(), _>("the moon", || async { Err("no moon".to_owned()) });
+        impatient(Duration::from_secs(2), moon).await;
     }
 
     #[tokio::test(start_paused = true)]

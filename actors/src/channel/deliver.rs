@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use rookery_messages::channel::{
-    Capabilities, ChannelAdapter, Outgoing, SendAttempt, SendBudget, Streaming,
-};
-use rookery_messages::ids::TurnId;
-use rookery_messages::store::{OutboxPayload, OutboxRow};
+use rookery_messages::approval::ApprovalState;
+use rookery_messages::channel::{Capabilities, ChannelAdapter, Outgoing, SendAttempt, SendBudget};
+use rookery_messages::ids::{ApprovalId, TurnId};
+use rookery_messages::store::{OutboxPayload, OutboxRow, StoreError};
 
 use super::budget::Budgets;
-use super::draft::{Drafts, Seen};
-use super::render::pieces;
+use super::draft::{Drafts, Prompts, Seen};
+use super::prompt;
+use super::render::{literal, pieces};
 use crate::store::StoreClient;
 use crate::turn::relay::remainder;
 
@@ -28,6 +28,7 @@ pub(super) struct Delivery {
     pub(super) capabilities: Arc<Capabilities>,
     pub(super) budgets: Arc<Budgets>,
     pub(super) drafts: Arc<Drafts>,
+    pub(super) prompts: Arc<Prompts>,
     pub(super) store: StoreClient,
 }
 
@@ -40,6 +41,9 @@ impl Delivery {
                 Ok(seen) => (text, seen),
                 Err(attempt) => return attempt,
             },
+            OutboxPayload::Approval { turn, approval } => {
+                return self.request(row, *turn, *approval).await;
+            }
         };
         let rest = remainder(&seen.shown, text);
         if rest.trim().is_empty() && !seen.shown.is_empty() {
@@ -56,7 +60,7 @@ impl Delivery {
 
     /// What people have seen of the turn; from now on they see no more of it before the answer.
     async fn seen(&self, turn: TurnId) -> Result<Seen, SendAttempt> {
-        if self.capabilities.streaming == Streaming::None {
+        if !self.capabilities.streaming.is_in_chat() {
             return Ok(Seen::default());
         }
         if let Some(seen) = self.drafts.settle(turn).await {
@@ -69,6 +73,60 @@ impl Delivery {
                 let cause = format!("what was shown of the answer can't be read: {error}");
                 Err(SendAttempt::Failed { cause, retry_after: None })
             }
+        }
+    }
+
+    /// A request as it stands now: its prompt, or in the prompt's place what became of it.
+    async fn request(&self, row: &OutboxRow, turn: TurnId, id: ApprovalId) -> SendAttempt {
+        let address = &row.message.address;
+        let found = async {
+            let approval = self.store.approval(id).await?;
+            let message = self.store.prompt(row.message.channel.clone(), turn, id).await?;
+            Ok::<_, StoreError>((approval, message))
+        };
+        let (approval, message) = match found.await {
+            Ok((Some(approval), message)) => (approval, message),
+            Ok((None, _)) => return SendAttempt::Sent { external_id: None },
+            Err(error) => {
+                let cause = format!("the request can't be read: {error}");
+                return SendAttempt::Failed { cause, retry_after: None };
+            }
+        };
+        let pending = approval.state == ApprovalState::Pending;
+        if pending == message.is_some() {
+            // It stands there already; or it was decided before anybody was asked here.
+            return SendAttempt::Sent { external_id: None };
+        }
+        let (text, buttons) = match pending {
+            true => (prompt::text(&approval), prompt::buttons(&approval)),
+            false => (prompt::settled_text(&approval), Vec::new()),
+        };
+        if let Some(message) = &message {
+            self.prompts.remove(&address.conversation, message);
+        }
+        let piece = literal(&text, &self.capabilities);
+        let outgoing = Outgoing {
+            address,
+            text: &piece.text,
+            plain: &piece.plain,
+            edit: message.as_deref(),
+            buttons: &buttons,
+            row: None,
+        };
+        match self.send(&self.adapter.budget(address), &outgoing).await {
+            SendAttempt::Sent { external_id: Some(shown) } if pending => {
+                self.prompts.add(&address.conversation, &shown, id);
+                SendAttempt::Sent { external_id: Some(shown) }
+            }
+            // The prompt is gone, and its buttons with it.
+            SendAttempt::Sent { .. } | SendAttempt::Refused { .. } if !pending => {
+                SendAttempt::Sent { external_id: None }
+            }
+            // The same change again is harmless.
+            SendAttempt::Unknown { cause } if !pending => {
+                SendAttempt::Failed { cause, retry_after: None }
+            }
+            other => other,
         }
     }
 

@@ -16,9 +16,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
-use rookery_messages::channel::{
-    Capabilities, ChannelAdapter, LiveTurn, SendAttempt, SenderMsg, Streaming,
-};
+use rookery_messages::channel::{Capabilities, ChannelAdapter, LiveTurn, SendAttempt, SenderMsg};
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::observe::Observation;
 use rookery_messages::settings::OnUnknown;
@@ -111,6 +109,7 @@ impl Supervised for Sender {
             capabilities: Arc::new(args.adapter.capabilities()),
             budgets: Arc::default(),
             drafts: Arc::default(),
+            prompts: Arc::clone(&args.prompts),
             store: args.store.clone(),
         };
         Ok(SenderState {
@@ -230,9 +229,16 @@ fn cause_of(result: &SendResult) -> Option<String> {
 
 fn release(ctx: &mut Ctx<Sender>, args: &SenderArgs) {
     let (store, channel, now) = (args.store.clone(), args.adapter.id().clone(), ctx.world().now());
-    let on_unknown = args.on_unknown;
+    let (on_unknown, prompts) = (args.on_unknown, Arc::clone(&args.prompts));
     ctx.task(async move {
-        Some(SenderMsg::Released(store.release_outbox(channel, now, on_unknown).await))
+        let released = async {
+            // What was asked in chats before this life can still be answered there.
+            for row in store.prompts(channel.clone()).await? {
+                prompts.add(&row.conversation, &row.message, row.approval);
+            }
+            store.release_outbox(channel, now, on_unknown).await
+        };
+        Some(SenderMsg::Released(released.await))
     });
 }
 
@@ -284,7 +290,7 @@ impl SenderState {
     /// A turn begins: its people may see it being written.
     async fn show(&mut self, ctx: &mut Ctx<Sender>, live: LiveTurn) {
         let Capabilities { streaming, typing, buttons, .. } = &*self.delivery.capabilities;
-        let shows = *streaming != Streaming::None || typing.is_some() || *buttons;
+        let shows = streaming.is_in_chat() || typing.is_some() || *buttons;
         if !shows || ctx.stopping().is_some() || ctx.is_paused() {
             return;
         }

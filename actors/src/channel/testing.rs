@@ -264,7 +264,7 @@ pub(crate) fn inbound(channel: &str, conversation: &str, id: &str) -> Inbound {
     Inbound {
         channel: ChannelId::new(channel),
         external_id: id.to_owned(),
-        sender: Sender { id: "ann".to_owned(), display: None },
+        sender: Sender::person("ann"),
         conversation: conversation.to_owned(),
         thread: None,
         text: format!("text of {id}"),

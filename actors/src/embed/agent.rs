@@ -79,7 +79,7 @@ impl Agent {
         let inbound = Inbound {
             channel: ChannelId::new(CHANNEL),
             external_id: format!("{conversation}/{id}"),
-            sender: Sender { id: CHANNEL.to_owned(), display: None },
+            sender: Sender::person(CHANNEL),
             conversation: conversation.to_owned(),
             thread: None,
             text: text.to_owned(),

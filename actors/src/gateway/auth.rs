@@ -189,7 +189,12 @@ fn need(method: &Method, path: &str) -> Need {
 
 fn operator_may(admin: &str) -> bool {
     let pauses = admin.ends_with("/pause") || admin.ends_with("/resume");
+    let sends = admin.ends_with("/send");
     admin.starts_with("/v1/approvals/")
+        // Letting somebody into a channel is an approval too.
+        || admin == "/v1/pairings"
+        || admin.starts_with("/v1/pairings/")
+        || (admin.starts_with("/v1/channels/") && sends)
         || admin == "/v1/memory"
         || admin.starts_with("/v1/memory/")
         || admin.starts_with("/v1/deadletters/")
@@ -320,6 +325,12 @@ mod tests {
             (Method::POST, "/admin/v1/grants/1", role(AuthRole::Admin)),
             (Method::GET, "/admin/v1/grants", role(AuthRole::Viewer)),
             (Method::DELETE, "/admin/v1/memory", role(AuthRole::Operator)),
+            (Method::GET, "/admin/v1/pairings", role(AuthRole::Viewer)),
+            (Method::POST, "/admin/v1/pairings", role(AuthRole::Operator)),
+            (Method::DELETE, "/admin/v1/pairings/telegram.main/7", role(AuthRole::Operator)),
+            (Method::GET, "/admin/v1/channels", role(AuthRole::Viewer)),
+            (Method::POST, "/admin/v1/channels/telegram.main/send", role(AuthRole::Operator)),
+            (Method::POST, "/admin/v1/channels/telegram.main", role(AuthRole::Admin)),
             (Method::DELETE, "/admin/v1/memory/1", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/pause", role(AuthRole::Operator)),
             (Method::POST, "/admin/v1/actors/root/store/resume", role(AuthRole::Operator)),

@@ -79,7 +79,7 @@ impl Terms {
         Inbound {
             channel: self.place.channel.clone(),
             external_id: scope::inside(&space, id),
-            sender: Sender { id: self.caller.name.clone(), display: None },
+            sender: Sender::person(self.caller.name.clone()),
             conversation: self.place.conversation.clone(),
             thread: None,
             text,

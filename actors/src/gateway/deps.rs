@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
-use rookery_messages::channel::SenderMsg;
+use rookery_messages::channel::{ChannelAdapter, SenderMsg};
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{Settings, WebhookSettings};
@@ -79,7 +79,9 @@ pub struct GatewayDeps {
     pub intakes: HashMap<ChannelId, IntakeHandle>,
     /// The agents' folders: what comes with a message is put there.
     pub workspaces: HashMap<AgentName, PathBuf>,
-    /// Their senders: a dead letter that is sent again is due at once.
+    /// The channels that carry what is sent to them. Others are read by whoever is connected.
+    pub outlets: HashMap<ChannelId, Arc<dyn ChannelAdapter>>,
+    /// The channels' senders: what an operator sends, or sends again, is due at once.
     pub senders: HashMap<ChannelId, Address<SenderMsg>>,
     /// Who is told.
     pub observer: ObserverHandle,

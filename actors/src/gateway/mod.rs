@@ -12,7 +12,7 @@
 //! | nobody | the page; `/livez`, `/readyz`, `/metrics` from loopback; a signed webhook; on loopback an unsigned one |
 //! | role `chat` | `/v1`: what it created itself |
 //! | role `viewer` | read all |
-//! | role `operator` | also decide approvals, cancel, pause, handle dead letters |
+//! | role `operator` | also decide approvals and pairings, cancel, pause, send, handle dead letters |
 //! | role `admin` | also stop, kill, restart |
 //!
 //! Without configured tokens a loopback caller without one is `local` with role `chat`. Its own are all
@@ -45,6 +45,7 @@ mod pairings;
 mod probes;
 mod receipts;
 mod routes;
+mod send;
 mod serve;
 mod snapshot;
 mod socket;

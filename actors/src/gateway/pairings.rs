@@ -102,14 +102,19 @@ pub(super) struct ChannelRow {
     pairs: bool,
 }
 
-/// `GET /admin/v1/channels`: all that are configured, owned or not.
-pub(super) async fn channels(State(shared): State<Arc<Shared>>) -> Json<Vec<ChannelRow>> {
-    let settings = &shared.deps.settings;
-    let mut ids: Vec<ChannelId> = settings.channels.ids();
+/// All that are configured.
+pub(super) fn channel_ids(shared: &Shared) -> Vec<ChannelId> {
+    let mut ids: Vec<ChannelId> = shared.deps.settings.channels.ids();
     ids.extend(shared.deps.intakes.keys().cloned());
     ids.sort();
     ids.dedup();
-    let rows = ids.into_iter().map(|id| {
+    ids
+}
+
+/// `GET /admin/v1/channels`: all that are configured, owned or not.
+pub(super) async fn channels(State(shared): State<Arc<Shared>>) -> Json<Vec<ChannelRow>> {
+    let settings = &shared.deps.settings;
+    let rows = channel_ids(&shared).into_iter().map(|id| {
         let owner = settings
             .agents
             .iter()

@@ -12,7 +12,7 @@ use super::deps::Shared;
 use super::error::ApiError;
 use super::{
     admin, approvals, conversations, events, grants, guard, hooks, page, pairings, probes,
-    receipts, turns, ws,
+    receipts, send, turns, ws,
 };
 
 /// Everything the gateway serves.
@@ -36,6 +36,7 @@ pub(super) fn build(shared: &Arc<Shared>) -> Router {
         .route("/admin/v1/pairings", get(pairings::list).post(pairings::code))
         .route("/admin/v1/pairings/{channel}/{sender}", delete(pairings::revoke))
         .route("/admin/v1/channels", get(pairings::channels))
+        .route("/admin/v1/channels/{channel}/send", post(send::send))
         .route("/admin/v1/deadletters", get(admin::dead_letters))
         .route("/admin/v1/deadletters/{id}/retry", post(admin::retry_dead_letter))
         .route("/admin/v1/deadletters/{id}/purge", post(admin::purge_dead_letter))

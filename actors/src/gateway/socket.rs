@@ -210,6 +210,12 @@ impl Writer {
             Out::Resume(seq) => self.resume(seq).await,
             Out::Go => Ok(()),
             Out::Close(code, reason) => {
+                // What has happened is told first: nobody has to come back for an answer that is there.
+                while let Some(item) =
+                    self.opening.follower.as_mut().and_then(|f| f.events.try_next())
+                {
+                    self.pass_on(item).await?;
+                }
                 let reason = Utf8Bytes::from_static(reason);
                 self.raw(Message::Close(Some(CloseFrame { code, reason }))).await?;
                 Err(Closed)

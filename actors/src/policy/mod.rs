@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod cover;
 pub mod display;
 pub mod gate;
+mod nearest;
 pub mod network;
 pub mod paths;
 pub mod programs;
@@ -14,3 +15,5 @@ pub mod rate;
 pub mod redact;
 pub mod shell;
 pub mod taint;
+
+pub use nearest::nearest;

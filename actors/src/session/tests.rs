@@ -324,7 +324,7 @@ impl Rig {
             inbound: Inbound {
                 channel: ChannelId::new(channel),
                 external_id: id.into(),
-                sender: Sender { id: "ann".into(), display: None },
+                sender: Sender::person("ann"),
                 conversation: "c1".into(),
                 thread: None,
                 text: format!("message {id}"),

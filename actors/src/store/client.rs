@@ -15,11 +15,10 @@ use rookery_messages::ids::{
 use rookery_messages::pairing::{Knock, Knocked, Pairing, PairingWrite};
 use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
-    Accept, AcceptOutcome, AuditRow, Backlog, CallTrail, CancelOutcome, ChannelFound, ChannelRead,
-    ChannelWrite, Claim, ClaimOutcome, CommitAck, ConversationRow, CrashRow, DeadLetter,
-    DecideApproval, DecideOutcome, Desk, DraftRow, Found, Ledger, NewCommand, OutboxRow, Prune,
-    Read, SendResult, SpendKey, Spent, SpoolRow, StoreError, StoreMsg, StoredMessage, TurnCommit,
-    Write, Written,
+    Accept, AcceptOutcome, AuditRow, Backlog, CallTrail, CancelOutcome, Claim, ClaimOutcome,
+    CommitAck, ConversationRow, CrashRow, DeadLetter, DecideApproval, DecideOutcome, Desk, Found,
+    Ledger, NewCommand, OutboxRow, Prune, Read, SendResult, SpendKey, Spent, StoreError, StoreMsg,
+    StoredMessage, TurnCommit, Write, Written,
 };
 use rookery_messages::tool::ProcessRecord;
 use rookery_messages::turn::{Fence, TurnRecord, TurnState};
@@ -175,6 +174,8 @@ macro_rules! answer {
     };
 }
 
+mod channel;
+
 /// Writes.
 impl StoreClient {
     /// Takes a message in, once.
@@ -313,33 +314,6 @@ impl StoreClient {
         by: Decider,
     ) -> Result<(), StoreError> {
         self.done(Write::DeadLetter { id, retry, at, by }).await
-    }
-
-    /// Parts of an outbox row that the platform has.
-    pub async fn outbox_progress(&self, id: OutboxId, sent: Vec<String>) -> Result<(), StoreError> {
-        self.done(Write::Channel(ChannelWrite::Progress { id, sent })).await
-    }
-
-    /// What people see of a turn's answer so far.
-    pub async fn note_draft(&self, row: DraftRow) -> Result<(), StoreError> {
-        self.done(Write::Channel(ChannelWrite::Draft(row))).await
-    }
-
-    /// Keeps a message until its attachments are there; says whether it is new. Sent again after a lost
-    /// answer, it says that it isn't: what is in the spool is looked at all the same.
-    pub async fn spool(&self, row: SpoolRow) -> Result<bool, StoreError> {
-        let write = Write::Channel(ChannelWrite::Spool(Box::new(row)));
-        answer!(self.write(write).await?, Written::Spooled)
-    }
-
-    /// Messages of the spool are accepted, or given up.
-    pub async fn unspool(
-        &self,
-        channel: ChannelId,
-        external_ids: Vec<String>,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.done(Write::Channel(ChannelWrite::Unspool { channel, external_ids, at })).await
     }
 
     /// Records a process group.
@@ -525,23 +499,6 @@ impl StoreClient {
     /// When the next outbox row of a channel is due.
     pub async fn outbox_due(&self, channel: ChannelId) -> Result<Option<Timestamp>, StoreError> {
         answer!(self.read(Read::OutboxDue(channel)).await?, Found::Due)
-    }
-
-    /// What people see of a turn's answer so far.
-    pub async fn draft(&self, turn: TurnId) -> Result<Option<DraftRow>, StoreError> {
-        match answer!(self.read(Read::Channel(ChannelRead::Draft(turn))).await?, Found::Channel)? {
-            ChannelFound::Draft(row) => Ok(row),
-            ChannelFound::Spool(_) => mixed_up(),
-        }
-    }
-
-    /// Messages of a channel whose attachments are on their way, oldest first.
-    pub async fn spooled(&self, channel: ChannelId) -> Result<Vec<SpoolRow>, StoreError> {
-        let read = Read::Channel(ChannelRead::Spool(channel));
-        match answer!(self.read(read).await?, Found::Channel)? {
-            ChannelFound::Spool(rows) => Ok(rows),
-            ChannelFound::Draft(_) => mixed_up(),
-        }
     }
 
     /// Conversations, newest first.

@@ -12,7 +12,7 @@ use rookery_messages::time::rfc3339_millis;
 use rookery_messages::tool::{JudgedCall, Verdict, text};
 use serde_json::{Map, Value};
 
-use super::bundle::AskedAt;
+use super::bundle::{AskedAt, AskedChat};
 use super::prepare::Judge;
 use super::question;
 use crate::policy::cover::Cover;
@@ -86,7 +86,9 @@ impl Judge {
                 channel: ChannelId::new(ADMIN_ROUTE),
                 approvers: Vec::new(),
                 posted: false,
+                address: None,
             })),
+            Some(AskedAt::Chat(chat)) => Ok(Some(self.in_chat(chat))),
             Some(AskedAt::Channel(channel)) => match self.routed(channel) {
                 Some(route) => Ok(Some(route)),
                 None if own && self.bundle.approval_inherits => Ok(None),
@@ -98,18 +100,40 @@ impl Judge {
     /// The channel's people, if it has some, and they can be reached there.
     pub(super) fn routed(&self, channel: &ChannelId) -> Option<ApprovalRoute> {
         let facts = self.deps.channels.get(channel)?;
+        if facts.asks_in_chats() {
+            // Which of its chats, only the agent's route says.
+            return match &self.bundle.approval_route {
+                Some(AskedAt::Chat(chat)) if chat.address.channel == *channel => {
+                    Some(self.in_chat(chat))
+                }
+                _ => None,
+            };
+        }
         let posted = facts.posts_replies;
         let approvers = facts.approvers.clone().filter(|approvers| !approvers.is_empty())?;
         (posted || facts.can_ask).then(|| ApprovalRoute {
             channel: channel.clone(),
             approvers,
             posted,
+            address: None,
         })
+    }
+
+    /// The chat's people. In the turn's own chat the request is shown anyway; they may decide it there.
+    fn in_chat(&self, chat: &AskedChat) -> ApprovalRoute {
+        let AskedChat { address, approvers } = chat;
+        let own = address.channel == self.channel_id && address.conversation == self.conversation;
+        ApprovalRoute {
+            channel: address.channel.clone(),
+            approvers: approvers.clone(),
+            posted: !own,
+            address: (!own).then(|| address.clone()),
+        }
     }
 }
 
 /// What a routed request's channel is told: the request, and how to answer.
-pub(super) fn posted(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
+pub fn posted(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
     if request.is_question() {
         return note(request, id, question::posted(request));
     }
@@ -133,10 +157,12 @@ pub(super) fn posted(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
 
 /// What the channel is told of a decision that was made somewhere else.
 pub(super) fn settled(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
-    let elsewhere = |route: &ApprovalRoute| {
-        request.decided_by.as_ref().is_none_or(|by| by.via != route.channel.as_str())
+    // A prompt with buttons is changed by whoever decides there, too; that is lost with its process.
+    let untold = |route: &ApprovalRoute| {
+        route.address.is_some()
+            || request.decided_by.as_ref().is_none_or(|by| by.via != route.channel.as_str())
     };
-    request.route.as_ref().filter(|route| elsewhere(route))?;
+    request.route.as_ref().filter(|route| untold(route))?;
     let (tool, stands) = (visible(&request.tool), visible(&request.stands()));
     note(request, id, format!("Approval {} of {tool} is {stands}", request.id))
 }
@@ -148,14 +174,21 @@ pub(super) fn withdrawn(request: &Approval, id: OutboxId) -> Option<NewOutbox> {
 }
 
 fn note(request: &Approval, id: OutboxId, text: String) -> Option<NewOutbox> {
-    let channel = request.route.as_ref().filter(|route| route.posted)?.channel.clone();
-    let address = ReplyAddress {
-        channel: channel.clone(),
-        conversation: ROUTED_CONVERSATION.to_owned(),
-        thread: None,
-        reply_to: None,
+    let route = request.route.as_ref().filter(|route| route.posted)?;
+    let (channel, turn) = (route.channel.clone(), request.turn);
+    let (address, payload) = match &route.address {
+        // The channel shows the request as it stands.
+        Some(chat) => (chat.clone(), OutboxPayload::Approval { turn, approval: request.id }),
+        None => {
+            let address = ReplyAddress {
+                channel: channel.clone(),
+                conversation: ROUTED_CONVERSATION.to_owned(),
+                thread: None,
+                reply_to: None,
+            };
+            (address, OutboxPayload::Notice { turn: Some(turn), text })
+        }
     };
-    let payload = OutboxPayload::Notice { turn: Some(request.turn), text };
     Some(NewOutbox { id, channel, address, payload })
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rookery_messages::BoxFuture;
 use rookery_messages::address::Address;
 use rookery_messages::channel::SenderMsg;
+use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::session::RouterMsg;
 use rookery_messages::settings::{ReceiptSettings, RetentionSettings, RuntimeProfile, SpendLimit};
@@ -75,6 +76,17 @@ pub enum AskedAt {
     Admin,
     /// A channel whose approvers answer there.
     Channel(ChannelId),
+    /// A chat with buttons.
+    Chat(AskedChat),
+}
+
+/// A chat where approvals of other conversations are asked, and its people who may decide.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskedChat {
+    /// The chat.
+    pub address: ReplyAddress,
+    /// Its people; never nobody.
+    pub approvers: Vec<String>,
 }
 
 impl AskedAt {
@@ -84,6 +96,13 @@ impl AskedAt {
             "admin" => Self::Admin,
             channel => Self::Channel(ChannelId::new(channel)),
         }
+    }
+}
+
+impl ChannelFacts {
+    /// Its people are asked in their chats: elsewhere than in the turn's own, a route has to name which.
+    pub fn asks_in_chats(&self) -> bool {
+        self.can_ask && self.posts_replies
     }
 }
 

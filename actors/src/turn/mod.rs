@@ -19,7 +19,8 @@ mod vision;
 pub mod window;
 
 pub use actor::{TurnActor, TurnArgs};
-pub use bundle::{AgentBundle, AskedAt, ChannelFacts, StoredProcesses, TurnDeps};
+pub use asking::posted as posted_request;
+pub use bundle::{AgentBundle, AskedAt, AskedChat, ChannelFacts, StoredProcesses, TurnDeps};
 pub use fit::Anchor;
 pub use narrowing::Narrowing;
 pub use prepare::Judge;

@@ -107,8 +107,8 @@ async fn next_line(input: &mut Option<mpsc::Receiver<Input>>) -> Input {
     }
 }
 
-/// Tells this chat's message ids from every other's.
-fn nonce() -> Result<String, Failure> {
+/// Tells this program's message ids from every other's.
+pub(crate) fn nonce() -> Result<String, Failure> {
     let mut bytes = [0_u8; 12];
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::failed(format!("the system gives no random bytes: {error}")))?;

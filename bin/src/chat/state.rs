@@ -15,6 +15,9 @@ use crate::render::{prose, strict};
 
 const HELP: &str = "/stop stops the turn that runs, /new forgets the history, /status and /model tell and choose, /quit leaves, /help shows this; Ctrl-C stops, twice leaves; all else is sent";
 
+/// Turns that have ended and are remembered.
+const REMEMBERED: usize = 256;
+
 /// How the chat is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
@@ -66,6 +69,8 @@ pub(super) struct Chat {
     waiting: VecDeque<Waiting>,
     /// Turns that have not ended, as far as is known, oldest first.
     turns: Vec<TurnId>,
+    /// The last that have: their ends stand on the screen, and events of theirs that come again are old.
+    over: VecDeque<TurnId>,
     last_seq: Option<u64>,
     approvals: VecDeque<Approval>,
     /// Decisions that may not have arrived; each is made at most once by the service (I7).
@@ -88,6 +93,7 @@ impl Chat {
             submitted: 0,
             waiting: VecDeque::new(),
             turns: Vec::new(),
+            over: VecDeque::new(),
             last_seq: None,
             approvals: VecDeque::new(),
             decided: Vec::new(),
@@ -270,11 +276,17 @@ impl Chat {
         self.last_seq = Some(event.seq);
         let mut steps = Vec::new();
         let ours = self.turns.contains(&event.turn);
+        let over = self.over.contains(&event.turn);
         match &event.kind {
             TurnEventKind::Accepted { id, duplicate } => {
                 let known = self.waiting.len();
                 self.waiting.retain(|waiting| waiting.id != *id);
                 let is_mine = self.waiting.len() < known;
+                if is_mine {
+                    self.over.retain(|turn| *turn != event.turn);
+                } else if over {
+                    return steps;
+                }
                 if (is_mine || self.mode == Mode::Interactive) && !ours {
                     self.turns.push(event.turn);
                 }
@@ -283,7 +295,7 @@ impl Chat {
                     steps.push(Step::Fetch(event.turn));
                 }
             }
-            _ if !ours && self.mode != Mode::Interactive => {}
+            _ if over || (!ours && self.mode != Mode::Interactive) => {}
             TurnEventKind::Ended { .. } => return self.ended(event.turn, &event.kind),
             // Of another conversation, asked here too: it is no turn of ours to wait for or to stop.
             TurnEventKind::Approval { approval } if !ours && approval.route.is_some() => {
@@ -318,6 +330,10 @@ impl Chat {
 
     fn ended(&mut self, turn: TurnId, kind: &TurnEventKind) -> Vec<Step> {
         let mut steps = Vec::new();
+        if self.over.len() == REMEMBERED {
+            self.over.pop_front();
+        }
+        self.over.push_back(turn);
         if let TurnEventKind::Ended { outcome, .. } = kind {
             self.failed |=
                 !matches!(outcome, Outcome::Answered | Outcome::Silent | Outcome::Merged);

@@ -332,6 +332,28 @@ fn a_turn_that_ended_in_a_gap_is_found_by_its_record() {
     assert_eq!(chat.fetched(over()), [], "an end is told once");
 }
 
+// I11: after a lost connection the record and the events tell the same end
+#[test]
+fn an_end_that_was_found_by_its_record_is_not_told_again_by_its_events() {
+    let mut chat = chat(Mode::Interactive, true);
+    chat.input(&line("hi"));
+    chat.frame(accepted("n-1"));
+    assert!(chat.reconnected().contains(&Step::Fetch(turn())));
+    let over = serde_json::from_value(record("ended", Some("answered"), Some("yes"))).unwrap();
+    assert!(shown(&chat.fetched(over)).contains("yes"));
+    for again in [
+        accepted("n-1"),
+        event(json!({ "type": "delta", "text": "yes" })),
+        ended("answered", Some("yes")),
+    ] {
+        assert_eq!(chat.frame(again), []);
+    }
+    chat.input(&line("and you?"));
+    chat.frame(event_of(OTHER, 5, json!({ "type": "accepted", "id": "n-2" })));
+    let other = json!({ "type": "delta", "text": "fine" });
+    assert!(shown(&chat.frame(event_of(OTHER, 6, other))).contains("fine"));
+}
+
 #[test]
 fn one_message_prints_the_reply_alone_and_its_outcome_is_the_exit_code() {
     let once = |frames: &[ServerFrame]| {

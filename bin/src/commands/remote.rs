@@ -7,10 +7,12 @@ use rookery_actors::runtime::system_world;
 use rookery_messages::approval::Approval;
 use rookery_messages::pairing::PairCode;
 use rookery_messages::receipt::{ReceiptAnswer, ReceiptQuestion};
+use rookery_messages::store::OutboxStatus;
 use rookery_messages::tree::{TreeNode, TreeSnapshot};
 use rookery_messages::turn::TurnRecord;
 use serde_json::{Value, json};
 
+use crate::chat::nonce;
 use crate::cli::{
     ActorCommand, ApprovalsCommand, AuditArgs, ChannelsCommand, Command, DeadLettersCommand,
     Output, PairCommand, ReceiptsCommand, TurnsCommand, Which,
@@ -304,6 +306,23 @@ async fn channels(client: &Client, command: ChannelsCommand) -> Result<Exit, Fai
     let (output, checks) = match command {
         ChannelsCommand::List(output) => (output, false),
         ChannelsCommand::Check(output) => (output, true),
+        ChannelsCommand::Send { channel, conversation, text, id, wait, output } => {
+            let id = id.map_or_else(nonce, Ok)?;
+            let wanted = json!({ "conversation": conversation, "text": text, "id": id });
+            let (route, wait) =
+                (["admin", "v1", "channels", channel.as_str(), "send"], wait.to_string());
+            let answer = client.post_with(&route, &[("wait", &wait)], &wanted).await;
+            let value = answer.map_err(|error| match error {
+                ClientError::Unreachable { .. } => Failure::new(
+                    error.exit(),
+                    format!("{error}; if it was reached, it is not sent twice with --id {id}"),
+                ),
+                error => error.into(),
+            })?;
+            let status: OutboxStatus = client.read(value.clone())?;
+            print(output, value, |_| Ok(lists::sent(&status)))?;
+            return Ok(if status.state == "dead" { Exit::Failed } else { Exit::Ok });
+        }
     };
     let value = client.get(&["admin", "v1", "channels"], &[]).await?;
     let rows: Vec<Value> = client.read_list(value.clone())?;

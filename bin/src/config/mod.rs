@@ -13,6 +13,7 @@ mod interpolate;
 mod overlay;
 mod paths;
 mod readable;
+mod route;
 mod schema;
 mod secrets;
 mod semantic;
@@ -28,6 +29,7 @@ use serde::Deserialize;
 
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors};
+pub(crate) use route::ChatRoute;
 pub use schema::{KeyRow, key_table};
 pub use secrets::secrets;
 pub(crate) use shape::nearest;

@@ -6,6 +6,8 @@ use super::document::{Item, Node};
 use super::error::ConfigError;
 use super::schema::{Field, Shape};
 
+pub(crate) use rookery_actors::policy::nearest;
+
 /// Checks the whole tree.
 pub(super) fn check(root: &Node, shape: &Shape, errors: &mut Vec<ConfigError>) {
     check_node("", root, shape, errors);
@@ -97,15 +99,6 @@ fn check_word(key: &str, node: &Node, words: &[String], text: &str, errors: &mut
 
 /// From this likeness on a word is taken for a slip of the pen.
 const LIKELY: f64 = 0.5;
-
-/// The most similar of the known names.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
 
 fn join(key: &str, name: &str) -> String {
     if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") }

@@ -213,6 +213,47 @@ fn a_channel_has_exactly_one_owner() {
 }
 
 #[test]
+fn approvals_are_routed_to_a_chat_with_somebody_in_it_who_may_decide() {
+    let bot =
+        "[channels.telegram.main]\nbot_token = '123456789:AAEx-a-token-of-no-bot-at-all_0123'";
+    let to = |route: &str, more: &str| {
+        let channels = "channels = ['cli', 'ws', 'telegram.main']";
+        format!("{AGENT}{channels}\napproval_route = '{route}'\n{bot}\n{more}")
+    };
+    let named = "approvers = ['7']";
+    for (route, more) in
+        [("telegram.main:7", ""), ("telegram.main:-1001", named), ("telegram.main:-1001/45", named)]
+    {
+        assert_eq!(lines(&to(route, more)), Vec::<String>::new(), "{route}");
+    }
+    let at = "r.toml: line 6: agents.home.approval_route: ";
+    for (route, more, says) in [
+        (
+            "telegram.main",
+            named,
+            "`telegram.main` has many chats; name one, as in \"telegram.main:<chat id>\"",
+        ),
+        (
+            "telegram.main:@ann",
+            named,
+            "`@ann` is no chat of `telegram.main`: a chat is named by its number, such as 123 or -100123, and a topic by -100123/45",
+        ),
+        (
+            "telegram.main:-1001",
+            "",
+            "nobody is named who may decide in a group; set channels.telegram.main.approvers",
+        ),
+        (
+            "telegram.mian:7",
+            named,
+            "there is no channel `telegram.mian`; the nearest is `telegram.main`; name one, or \"admin\", or leave the key out",
+        ),
+    ] {
+        assert_eq!(lines(&to(route, more)), [format!("{at}{says}")], "{route}");
+    }
+}
+
+#[test]
 fn approvals_are_routed_to_people_who_are_who_they_say() {
     let all = "channels = ['cli', 'ws', 'webhook.ops']";
     let to = |route: &str, hook: &str| {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rookery_messages::approval::{Approval, Grant, GrantScope};
 use rookery_messages::pairing::{PairCode, Pairing};
 use rookery_messages::receipt::ReceiptAnswer;
-use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter};
+use rookery_messages::store::{AuditRow, ConversationRow, CrashRow, DeadLetter, OutboxStatus};
 use rookery_messages::time::rfc3339_millis;
 use rookery_messages::tool::head;
 use rookery_messages::turn::TurnRecord;
@@ -141,6 +141,20 @@ pub fn channels(channels: &[serde_json::Value]) -> String {
     table(&["CHANNEL", "AGENT", "STATE", "PAIRS"], &rows)
 }
 
+/// How far something is that was sent.
+pub fn sent(status: &OutboxStatus) -> String {
+    let cause = status.cause.as_deref().map(strict).unwrap_or_default();
+    match status.state.as_str() {
+        "sent" => format!("sent: {}\n", status.id),
+        "dead" => format!(
+            "not sent: {cause}\n`rookery deadletters retry {}` tries it once more\n",
+            status.id
+        ),
+        _ if cause.is_empty() => format!("not sent yet, but kept until it is: {}\n", status.id),
+        _ => format!("not sent yet, but kept until it is: {}\nthe last try: {cause}\n", status.id),
+    }
+}
+
 /// A code, and what to do with it.
 pub fn code(code: &PairCode) -> String {
     format!(
@@ -165,6 +179,9 @@ pub fn pairings(pairings: &[Pairing]) -> String {
             ]
         })
         .collect();
+    if rows.is_empty() {
+        return "nobody has come in by a code; `rookery pair new <channel>` makes one\n".to_owned();
+    }
     table(&["CHANNEL", "SENDER", "CALLED", "SINCE", "CODE BY"], &rows)
 }
 

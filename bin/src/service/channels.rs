@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use rookery_actors::channel::commands::{Desk, MENU};
 use rookery_actors::channel::pairing::Door;
-use rookery_actors::channel::telegram::{BotCommand, TelegramAdapter};
+use rookery_actors::channel::telegram::{BotCommand, TelegramAdapter, address, channel_id};
 use rookery_actors::channel::webhook::WebhookAdapter;
-use rookery_actors::channel::{IntakeHandle, Prompts, PullAdapter, ReceiverArgs, ReceiverStatus};
+use rookery_actors::channel::{
+    BotRules, IntakeHandle, Prompts, PullAdapter, ReceiverArgs, ReceiverStatus,
+};
 use rookery_actors::observe::ObserverHandle;
 use rookery_actors::policy::redact::Redactor;
 use rookery_actors::store::StoreClient;
-use rookery_actors::turn::ChannelFacts;
+use rookery_actors::turn::{AskedAt, AskedChat, ChannelFacts};
 use rookery_messages::address::{Address, AddressCell};
 use rookery_messages::channel::{ChannelAdapter, IntakeMsg, QueuePolicy, SenderMsg};
 use rookery_messages::ids::{AgentName, ChannelId};
@@ -22,6 +24,8 @@ use rookery_messages::settings::{
 };
 use rookery_messages::time::World;
 use rookery_supervisors::root::Cells;
+
+use crate::config::ChatRoute;
 
 /// How receiving goes, by channel.
 pub(super) type Receivers = BTreeMap<ChannelId, Arc<ReceiverStatus>>;
@@ -94,6 +98,15 @@ pub(super) fn facts(settings: &Settings, id: &ChannelId, cells: &Cells) -> Chann
     }
 }
 
+/// Where an agent's approvals are asked, from the word in its section. The configuration was checked.
+pub(super) fn asked_at(settings: &Settings, word: &str) -> Result<AskedAt, String> {
+    let Some(route) = ChatRoute::parse(word) else { return Ok(AskedAt::new(word)) };
+    let id = channel_id(route.alias);
+    let address = address(&id, route.chat.unwrap_or_default())?;
+    let approvers = route.approvers(settings).unwrap_or_default();
+    Ok(AskedAt::Chat(AskedChat { address, approvers }))
+}
+
 pub(super) fn adapter(
     settings: &Settings,
     id: &ChannelId,
@@ -108,6 +121,7 @@ pub(super) fn adapter(
             let secret = webhook.secret.clone();
             Ok(Arc::new(WebhookAdapter::new(id.clone(), url, secret, world.clone())?))
         }
+        None if matches!(id.as_str(), "ws" | "cli") => Ok(Arc::new(PullAdapter::live(id.clone()))),
         None => Ok(Arc::new(PullAdapter::new(id.clone()))),
     }
 }
@@ -119,6 +133,7 @@ pub(super) struct Ear<'a> {
     pub(super) prompts: Arc<Prompts>,
     pub(super) desk: Arc<Desk>,
     pub(super) door: Option<Arc<Door>>,
+    pub(super) sender: Option<Address<SenderMsg>>,
     pub(super) store: StoreClient,
     pub(super) router: Address<RouterMsg>,
     pub(super) redactor: Arc<Redactor>,
@@ -133,7 +148,7 @@ pub(super) fn receiver(
     owner: Option<&AgentName>,
     ear: Ear<'_>,
 ) -> Option<ReceiverArgs> {
-    telegram(settings, id)?;
+    let bot = telegram(settings, id)?;
     let agent = owner?.clone();
     let workspace = super::plan::workspace(agent.as_str(), settings.agents.get(agent.as_str())?);
     let status: Arc<ReceiverStatus> = Arc::default();
@@ -142,10 +157,12 @@ pub(super) fn receiver(
         adapter: ear.adapter,
         admit: ear.door?,
         commands: Some(ear.desk),
+        bots: BotRules { allow: bot.allow_bots, chain: bot.bot_chain_limit },
         intake: IntakeHandle { address: Address::new(Arc::clone(ear.intake?)), agent },
         workspace,
         grant_for: Duration::from_secs(settings.approvals.grant_secs),
         prompts: ear.prompts,
+        sender: ear.sender,
         store: ear.store,
         router: ear.router,
         redactor: ear.redactor,

@@ -31,9 +31,9 @@ use rookery_actors::tool::receipts::ReceiptKeys;
 use rookery_actors::tool::registry::Registry;
 use rookery_actors::turn::budget::Prices;
 use rookery_actors::turn::delegate::{self, Nested};
-use rookery_actors::turn::{AgentBundle, AskedAt, Narrowing, TurnDeps};
+use rookery_actors::turn::{AgentBundle, Narrowing, TurnDeps};
 use rookery_messages::address::Address;
-use rookery_messages::channel::QueuePolicy;
+use rookery_messages::channel::{ChannelAdapter, QueuePolicy};
 use rookery_messages::hook::Hook;
 use rookery_messages::ids::{AgentName, ChannelId};
 use rookery_messages::settings::{AgentSettings, RiskProfile, RuntimeProfile, Secret, Settings};
@@ -200,11 +200,15 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .filter_map(|id| Some((id.clone(), channels::door(&settings, id, &store, &world)?)))
         .collect();
     let mut receivers = Receivers::new();
+    let mut outlets: HashMap<ChannelId, Arc<dyn ChannelAdapter>> = HashMap::new();
     let channels = channel_ids
         .iter()
         .map(|id| {
             let rules = channels::rules(&settings, id);
             let adapter = channels::adapter(&settings, id, &world)?;
+            if channels::facts(&settings, id, &cells).posts_replies {
+                outlets.insert(id.clone(), Arc::clone(&adapter));
+            }
             let prompts = Arc::default();
             Ok(ChannelPlan {
                 id: id.clone(),
@@ -218,6 +222,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                         prompts: Arc::clone(&prompts),
                         desk: Arc::clone(&desk),
                         door: doors.get(id).cloned(),
+                        sender: channels::sender_address(&cells, id),
                         store: store.clone(),
                         router: router.clone(),
                         redactor: Arc::clone(&redactor),
@@ -305,6 +310,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                 .iter()
                 .map(|(name, agent)| (AgentName::new(name), workspace(name, agent)))
                 .collect(),
+            outlets,
             senders: channel_ids
                 .iter()
                 .filter_map(|id| Some((id.clone(), channels::sender_address(&cells, id)?)))
@@ -403,7 +409,11 @@ fn bundle(
             .cloned()
             .unwrap_or_else(RuntimeProfile::default),
         system_prompt: agent.system_prompt.clone().unwrap_or_else(|| SYSTEM_PROMPT.to_owned()),
-        approval_route: agent.approval_route.as_deref().map(AskedAt::new),
+        approval_route: agent
+            .approval_route
+            .as_deref()
+            .map(|word| channels::asked_at(settings, word))
+            .transpose()?,
         approval_inherits: agent.approval_route_inherit,
         receipts: agent.tool_receipts,
         anchor: Arc::default(),

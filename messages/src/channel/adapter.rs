@@ -23,6 +23,22 @@ pub trait ChannelAdapter: Send + Sync + 'static {
         Capabilities::default()
     }
 
+    /// The platform's id of our own account there, once it is known: what it says is never answered.
+    fn own_id(&self) -> Option<String> {
+        None
+    }
+
+    /// The address of a conversation that somebody names by the platform's id. An error says what is
+    /// wrong with the name, and how one is written.
+    fn address(&self, conversation: &str) -> Result<ReplyAddress, String> {
+        Ok(ReplyAddress {
+            channel: self.id().clone(),
+            conversation: conversation.to_owned(),
+            thread: None,
+            reply_to: None,
+        })
+    }
+
     /// Sends one message, or changes one that is there; says what is known of it.
     fn send<'a>(&'a self, message: &'a Outgoing<'a>) -> BoxFuture<'a, SendAttempt>;
 
@@ -115,6 +131,15 @@ pub enum Streaming {
     },
     /// Each paragraph is a message of its own, as soon as it is complete.
     Paragraphs,
+    /// Piece by piece as it comes, over a connection that the reader holds: the adapter has no part in it.
+    Live,
+}
+
+impl Streaming {
+    /// Whether messages of a turn are in the chat before its answer is.
+    pub fn is_in_chat(self) -> bool {
+        matches!(self, Self::Draft { .. } | Self::Paragraphs)
+    }
 }
 
 /// What an adapter can do.
@@ -134,6 +159,9 @@ pub struct Capabilities {
     pub buttons: bool,
     /// Largest attachment that is fetched, in bytes. None: none are.
     pub attachments: Option<u64>,
+    /// The platform tells programs from people, and says which account is ours: `Sender::is_bot` and
+    /// [`ChannelAdapter::own_id`] are filled in.
+    pub bots: bool,
 }
 
 /// One message to send.

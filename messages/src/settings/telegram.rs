@@ -39,6 +39,12 @@ pub struct TelegramSettings {
     /// What of a group's messages is for it: `mention` (what mentions or answers it, and commands) or `all`.
     #[serde(default)]
     pub groups: GroupMode,
+    /// Messages of other bots are answered, if `allowed_users` admits them. Its own never are.
+    #[serde(default)]
+    pub allow_bots: bool,
+    /// With `allow_bots`: so many messages of bots in a row are answered, until a person writes.
+    #[serde(default = "bot_chain_limit")]
+    pub bot_chain_limit: u32,
     /// Answers are shown while they are written, by changing one message in place.
     #[serde(default = "yes")]
     pub stream: bool,
@@ -71,6 +77,10 @@ fn api_base_url() -> String {
 
 fn yes() -> bool {
     true
+}
+
+fn bot_chain_limit() -> u32 {
+    3
 }
 
 fn draft_interval_ms() -> u64 {

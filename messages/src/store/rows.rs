@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::chat::ChatMessage;
 use crate::envelope::ReplyAddress;
-use crate::ids::{ChannelId, MessageId, OutboxId, TurnId};
+use crate::ids::{ApprovalId, ChannelId, MessageId, OutboxId, TurnId};
 use crate::turn::Outcome;
 
 /// A message of the history, as stored.
@@ -55,6 +55,54 @@ pub enum OutboxPayload {
         /// The text to show.
         text: String,
     },
+    /// A request for approval in a chat with buttons, as it stands when it is shown: the first such row of a
+    /// request is its prompt, a later one changes that.
+    Approval {
+        /// The turn that asks.
+        turn: TurnId,
+        /// The request.
+        approval: ApprovalId,
+    },
+}
+
+impl OutboxPayload {
+    /// The word in the database and the API.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Reply { .. } => "reply",
+            Self::Notice { .. } => "notice",
+            Self::Approval { .. } => "approval",
+        }
+    }
+
+    /// The turn it is about, if any.
+    pub fn turn(&self) -> Option<TurnId> {
+        match self {
+            Self::Reply { turn, .. } | Self::Approval { turn, .. } => Some(*turn),
+            Self::Notice { turn, .. } => *turn,
+        }
+    }
+}
+
+/// Where an outbox row stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutboxStatus {
+    /// The row.
+    pub id: OutboxId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The platform's id of the conversation.
+    pub conversation: String,
+    /// `pending`, `sending`, `sent` or `dead`.
+    pub state: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why the last try did not arrive, or why nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The platform's id of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
 }
 
 /// An outbox row in a sender's hands.
@@ -77,7 +125,7 @@ pub struct OutboxRow {
 pub struct DeadLetter {
     /// The row.
     pub id: OutboxId,
-    /// `reply`, `notice`; or `turn`: the envelope itself, after its last attempt (it can't be retried).
+    /// `reply`, `notice`, `approval`; or `turn`: the envelope itself, after its last attempt (it can't be retried).
     pub kind: String,
     /// The channel.
     pub channel: ChannelId,

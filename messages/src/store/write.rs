@@ -429,6 +429,8 @@ pub enum Written {
     },
     /// To [`ChannelWrite::Spool`]: whether the message is new.
     Spooled(bool),
+    /// To [`ChannelWrite::Post`]: whether it is new.
+    Posted(bool),
     /// To everything else.
     Done,
 }

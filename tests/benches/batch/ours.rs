@@ -235,7 +235,7 @@ impl Service {
             inbound: Inbound {
                 channel: ChannelId::new("webhook.ci"),
                 external_id: self.id().to_string(),
-                sender: Sender { id: "bench".into(), display: None },
+                sender: Sender::person("bench"),
                 conversation: self.id().to_string(),
                 thread: None,
                 text: "run them".into(),

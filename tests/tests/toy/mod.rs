@@ -1,6 +1,7 @@
 //! A platform in memory and its adapter: the whole contract on one page, to begin from. How the suite plays
 //! with the platform is in `platform.rs`.
 
+mod broken;
 mod platform;
 
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use rookery_messages::ids::ChannelId;
 use rookery_tests::conformance::Seen;
 use tokio::sync::watch;
 
+pub use broken::{Broken, Fault};
 pub use platform::Toy;
 
 /// The platform: what waits to be received, what stands in the chats.
@@ -48,7 +50,19 @@ impl ChannelAdapter for ToyAdapter {
     fn capabilities(&self) -> Capabilities {
         let (limit, unit, attachments) = (Some(300), Unit::Chars, Some(1_000));
         let streaming = Streaming::Paragraphs;
-        Capabilities { limit, unit, streaming, attachments, buttons: true, ..Default::default() }
+        Capabilities {
+            limit,
+            unit,
+            streaming,
+            attachments,
+            buttons: true,
+            bots: true,
+            ..Default::default()
+        }
+    }
+
+    fn own_id(&self) -> Option<String> {
+        Some("1".to_owned())
     }
 
     fn send<'a>(&'a self, message: &'a Outgoing<'a>) -> BoxFuture<'a, SendAttempt> {

@@ -22,8 +22,11 @@ impl Toy {
     }
 
     fn message(&self, who: &str, text: &str, attachments: Vec<AttachmentRef>) {
-        let sender = Sender { id: who.to_owned(), display: None };
-        let (conversation, text) = (who.to_owned(), text.to_owned());
+        self.message_of(Sender::person(who), who, text, attachments);
+    }
+
+    fn message_of(&self, sender: Sender, chat: &str, text: &str, attachments: Vec<AttachmentRef>) {
+        let (conversation, text) = (chat.to_owned(), text.to_owned());
         self.give(|n| {
             ChannelEvent::Message(Box::new(Incoming {
                 external_id: n.to_string(),
@@ -48,6 +51,10 @@ impl Platform for Toy {
     fn say(&self, who: &str, text: &str) {
         self.message(who, text, Vec::new());
     }
+    fn say_as_bot(&self, account: &str, text: &str) {
+        let sender = Sender { is_bot: true, ..Sender::person(account) };
+        self.message_of(sender, ANN, text, Vec::new());
+    }
     fn send_file(&self, who: &str, name: &str, bytes: &[u8]) {
         let id = String::from_utf8(bytes.to_vec()).unwrap();
         self.message(
@@ -60,7 +67,7 @@ impl Platform for Toy {
         let last = self.0.last.lock().clone().unwrap();
         self.give(|_| last.1);
     }
-    fn press(&self, who: &str, message: &Seen, label: &str) {
+    fn press(&self, who: &str, message: &Seen, label: &str) -> bool {
         let data = message
             .buttons
             .iter()
@@ -73,8 +80,7 @@ impl Platform for Toy {
             thread: None,
             reply_to: None,
         };
-        let (sender, message) =
-            (Some(Sender { id: who.to_owned(), display: None }), message.id.clone());
+        let (sender, message) = (Some(Sender::person(who)), message.id.clone());
         self.give(|n| {
             ChannelEvent::Press(Box::new(Press {
                 id: n.to_string(),
@@ -84,6 +90,7 @@ impl Platform for Toy {
                 data,
             }))
         });
+        true
     }
     fn stumble(&self) {
         self.0.book.lock().stumbles += 1;

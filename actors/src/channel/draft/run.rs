@@ -125,7 +125,7 @@ pub(super) async fn run(args: DraftArgs) {
 
 /// A draft of a former life is gone on with.
 async fn recall(args: &DraftArgs) {
-    if args.capabilities.streaming == Streaming::None {
+    if !args.capabilities.streaming.is_in_chat() {
         return;
     }
     // Unreadable, a second draft would be begun: the answer then takes that one over.
@@ -212,7 +212,7 @@ impl Live {
         budget: &rookery_messages::channel::SendBudget,
     ) -> Option<BoxFuture<'static, Done>> {
         match self.args.capabilities.streaming {
-            Streaming::None => {
+            Streaming::None | Streaming::Live => {
                 self.mute = true;
                 None
             }

@@ -13,7 +13,7 @@ use rookery_messages::store::SpoolRow;
 use rookery_messages::time::World;
 
 use super::spool::Spool;
-use super::{Admission, ReceiverArgs, ReceiverMsg, press};
+use super::{Admission, ReceiverArgs, ReceiverMsg, guard, press};
 use crate::channel::render::literal;
 use crate::channel::text::{MAX_TEXT_CHARS, check_id, check_text};
 use crate::policy::display::clean_replacement;
@@ -149,6 +149,9 @@ impl Ear {
 
     /// Takes a message; it is durable, or done with, when this returns.
     async fn message(&self, mut incoming: Incoming) -> Result<(), &'static str> {
+        if let Some(reason) = guard::refuses(&self.args, &incoming) {
+            return Err(reason);
+        }
         // R4: before everything else. What follows costs, answers, or leaves a trace.
         match self.args.admit.admit(&incoming).await {
             Admission::Allowed => {}
@@ -158,6 +161,9 @@ impl Ear {
             }
         }
         check_id("id", &incoming.external_id).map_err(|_| "bad_id")?;
+        if guard::ends_chain(&self.args, &self.world, &incoming).await {
+            return Err("bot_chain");
+        }
         incoming.text = readable(&incoming.text);
         if self.answers_question(&incoming).await {
             return Ok(());
@@ -287,7 +293,7 @@ pub(super) async fn accept(args: &ReceiverArgs, incoming: Incoming, attachments:
     }
 }
 
-fn inbound(args: &ReceiverArgs, incoming: Incoming) -> Inbound {
+pub(super) fn inbound(args: &ReceiverArgs, incoming: Incoming) -> Inbound {
     let text = match &incoming.quote {
         Some(quote) => format!("[in reply to: {quote}]\n{}", incoming.text),
         None => incoming.text,

@@ -9,6 +9,7 @@
 
 mod admit;
 mod files;
+mod guard;
 mod listen;
 mod press;
 mod spool;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rookery_messages::address::{Address, Message};
-use rookery_messages::channel::{ChannelAdapter, ReceiveFault};
+use rookery_messages::channel::{ChannelAdapter, ReceiveFault, SenderMsg};
 use rookery_messages::exit::{ActorError, ExitReason};
 use rookery_messages::ids::ChannelId;
 use rookery_messages::session::RouterMsg;
@@ -35,6 +36,7 @@ use crate::store::StoreClient;
 pub use admit::{Admission, Admit, AllowList, Commands};
 pub(crate) use files::keep;
 pub use files::safe_name;
+pub use guard::BotRules;
 use spool::Spool;
 
 /// What a receiver is built from.
@@ -46,6 +48,8 @@ pub struct ReceiverArgs {
     pub admit: Arc<dyn Admit>,
     /// What becomes of texts that begin with `/`. None: they are messages like others.
     pub commands: Option<Arc<dyn Commands>>,
+    /// What becomes of messages that programs write.
+    pub bots: BotRules,
     /// Where messages become durable.
     pub intake: IntakeHandle,
     /// The agent's workspace: attachments are put into its folder `attachments`.
@@ -54,6 +58,8 @@ pub struct ReceiverArgs {
     pub grant_for: Duration,
     /// Prompts that stand in chats.
     pub prompts: Arc<Prompts>,
+    /// The channel's sender, if it has one: what is posted here waits for it.
+    pub sender: Option<Address<SenderMsg>>,
     /// The store.
     pub store: StoreClient,
     /// Sessions are told of decisions.

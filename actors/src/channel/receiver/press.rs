@@ -65,6 +65,9 @@ async fn belongs(
     approval: &Approval,
     conversation: &str,
 ) -> Result<bool, String> {
+    if approval.route.as_ref().is_some_and(|route| route.is_in(args.channel(), conversation)) {
+        return Ok(true);
+    }
     if approval.channel != *args.channel() {
         return Ok(false);
     }

@@ -1,3 +1,5 @@
+mod bots;
+
 use std::collections::VecDeque;
 
 use rookery_messages::BoxFuture;
@@ -60,6 +62,10 @@ impl Platform {
 impl ChannelAdapter for Platform {
     fn id(&self) -> &ChannelId {
         &self.id
+    }
+
+    fn own_id(&self) -> Option<String> {
+        Some("me".to_owned())
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -140,10 +146,15 @@ impl Rig {
     }
 
     async fn start(&self) -> Child<ReceiverMsg> {
+        self.start_with(BotRules::default()).await
+    }
+
+    async fn start_with(&self, bots: BotRules) -> Child<ReceiverMsg> {
         let args = ReceiverArgs {
             adapter: Arc::clone(&self.platform) as Arc<dyn ChannelAdapter>,
-            admit: Arc::new(AllowList(vec!["ann".into()])),
+            admit: Arc::new(AllowList(vec!["ann".into(), "bot".into(), "me".into()])),
             commands: None,
+            bots,
             intake: IntakeHandle {
                 address: self.intake.address.clone(),
                 agent: AgentName::new("home"),
@@ -151,6 +162,7 @@ impl Rig {
             workspace: self.work.path().to_owned(),
             grant_for: Duration::from_secs(60),
             prompts: Arc::default(),
+            sender: None,
             store: self.base.store.clone(),
             router: self.base.router.clone(),
             redactor: Arc::new(Redactor::new([])),
@@ -211,7 +223,7 @@ impl Rig {
 fn incoming(who: &str, id: &str, text: &str) -> Incoming {
     Incoming {
         external_id: id.into(),
-        sender: Person { id: who.into(), display: None },
+        sender: Person::person(who),
         conversation: "chat".into(),
         thread: None,
         reply_to: None,
@@ -244,7 +256,7 @@ fn with_file(id: &str, text: &str, file: &str, album: Option<&str>) -> ChannelEv
 fn pressed(who: Option<&str>, chat: &str, data: &str) -> ChannelEvent {
     ChannelEvent::Press(Box::new(Press {
         id: format!("p-{}", who.unwrap_or("nobody")),
-        sender: who.map(|who| Person { id: who.into(), display: None }),
+        sender: who.map(Person::person),
         address: ReplyAddress {
             channel: ChannelId::new(CHANNEL),
             conversation: chat.into(),

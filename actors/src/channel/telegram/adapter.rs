@@ -180,6 +180,14 @@ impl ChannelAdapter for TelegramAdapter {
         &self.id
     }
 
+    fn own_id(&self) -> Option<String> {
+        self.me.get().map(|me| me.id.to_string())
+    }
+
+    fn address(&self, conversation: &str) -> Result<ReplyAddress, String> {
+        super::address(&self.id, conversation)
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             limit: Some(MAX_MESSAGE),
@@ -192,6 +200,7 @@ impl ChannelAdapter for TelegramAdapter {
             typing: Some(TYPING),
             buttons: true,
             attachments: Some(self.attachments),
+            bots: true,
         }
     }
 

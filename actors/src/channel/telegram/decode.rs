@@ -59,10 +59,6 @@ fn press(channel: &ChannelId, press: CallbackQuery) -> ChannelEvent {
 }
 
 fn incoming(me: &Me, groups: GroupMode, message: Message) -> Result<Incoming, &'static str> {
-    // A loop of two bots costs money for ever; Telegram keeps most of them apart, not all.
-    if message.from.as_ref().is_some_and(|from| from.is_bot && message.sender_chat.is_none()) {
-        return Err("bot");
-    }
     let sender = match (&message.sender_chat, &message.from) {
         (Some(chat), _) => of_chat(chat),
         (None, Some(from)) => user(from),
@@ -104,11 +100,15 @@ fn user(user: &User) -> Sender {
         ("", Some(username)) => username.clone(),
         (name, _) => name.to_owned(),
     };
-    Sender { id: user.id.to_string(), display: Some(name).filter(|name| !name.is_empty()) }
+    Sender {
+        id: user.id.to_string(),
+        display: Some(name).filter(|name| !name.is_empty()),
+        is_bot: user.is_bot,
+    }
 }
 
 fn of_chat(chat: &Chat) -> Sender {
-    Sender { id: chat.id.to_string(), display: chat.title.clone() }
+    Sender { id: chat.id.to_string(), display: chat.title.clone(), is_bot: false }
 }
 
 /// A topic is a conversation of its own.

@@ -49,7 +49,10 @@ fn group() -> Value {
 #[test]
 fn sender_chat_thread_and_message_are_told_apart_in_every_kind_of_chat() {
     let person = message(sent(private(), json!({ "text": "hello" })));
-    assert_eq!(person.sender, Sender { id: "7".into(), display: Some("Ann Lee".into()) });
+    assert_eq!(
+        person.sender,
+        Sender { id: "7".into(), display: Some("Ann Lee".into()), is_bot: false }
+    );
     assert_eq!((person.conversation.as_str(), person.thread.as_deref()), ("7", None));
     assert_eq!((person.external_id.as_str(), person.private), ("7:9", true));
     assert_eq!((person.text.as_str(), person.reply_to), ("hello", None));
@@ -67,7 +70,10 @@ fn sender_chat_thread_and_message_are_told_apart_in_every_kind_of_chat() {
     let post = json!({ "message_id": 3, "chat": { "id": -1_009, "type": "channel", "title": "News" },
         "sender_chat": { "id": -1_009, "type": "channel", "title": "News" }, "text": "post" });
     let post = message(json!({ "update_id": 2, "channel_post": post }));
-    assert_eq!(post.sender, Sender { id: "-1009".into(), display: Some("News".into()) });
+    assert_eq!(
+        post.sender,
+        Sender { id: "-1009".into(), display: Some("News".into()), is_bot: false }
+    );
     assert_eq!(post.conversation, "-1009");
 }
 
@@ -91,14 +97,36 @@ fn in_a_group_only_what_is_said_to_the_bot_is_for_it() {
 }
 
 #[test]
-fn bots_service_messages_and_what_has_no_sender_are_left_alone() {
-    let bot = json!({ "id": 5, "is_bot": true, "first_name": "Other" });
-    assert_eq!(ignored(sent(private(), json!({ "text": "hi", "from": bot }))), "bot");
+fn service_messages_and_what_has_no_sender_are_left_alone() {
     assert_eq!(ignored(sent(private(), json!({ "new_chat_members": [] }))), "nothing_to_read");
     assert_eq!(ignored(sent(private(), json!({ "text": "x", "from": null }))), "no_sender");
     assert_eq!(ignored(json!({ "update_id": 1, "edited_message": {} })), "not_for_us");
     let sticker = message(sent(private(), json!({ "sticker": { "emoji": "😀" } })));
     assert_eq!(sticker.text, "[sticker 😀]");
+}
+
+#[test]
+fn bots_are_told_from_people_and_channels() {
+    let bot = json!({ "id": 5, "is_bot": true, "first_name": "Other" });
+    let said = message(sent(private(), json!({ "text": "hi", "from": bot.clone() })));
+    assert_eq!((said.sender.id.as_str(), said.sender.is_bot), ("5", true));
+    // What a channel posts comes by a bot of Telegram's own.
+    let news = json!({ "id": -1009, "type": "channel", "title": "News" });
+    let post = json!({ "text": "hi", "from": bot, "sender_chat": news });
+    assert!(!message(sent(private(), post)).sender.is_bot);
+}
+
+#[test]
+fn a_chat_is_named_by_numbers() {
+    let named = |text: &str| super::address(&super::channel_id("main"), text);
+    for (text, thread) in [("7", None), ("-1001", None), ("-1001/45", Some("45"))] {
+        let address = named(text).unwrap();
+        assert_eq!((address.conversation.as_str(), address.thread.as_deref()), (text, thread));
+        assert_eq!(super::send::check(&address), Ok(()));
+    }
+    for text in ["", "ann", "@ann", "7/", "/7", "7/x", "+7", "07", " 7", "7/8/9"] {
+        assert!(named(text).is_err(), "{text:?}");
+    }
 }
 
 // A058

@@ -102,6 +102,11 @@ fn body(row: &OutboxRow) -> Value {
             "turn": turn, "conversation": conversation, "outcome": null, "reply": null,
             "notice": text,
         }),
+        // Shown with buttons, where there are some; never posted.
+        OutboxPayload::Approval { turn, approval } => json!({
+            "turn": turn, "conversation": conversation, "outcome": null, "reply": null,
+            "approval": approval,
+        }),
     };
     if row.possibly_repeated {
         body["possibly_repeated"] = Value::Bool(true);

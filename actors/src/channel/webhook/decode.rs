@@ -105,7 +105,7 @@ pub fn decode(
     let inbound = Inbound {
         channel: channel.clone(),
         external_id: body.id,
-        sender: Sender { id: body.sender, display: None },
+        sender: Sender::person(body.sender),
         conversation: match owner {
             Some(owner) => scope::inside(owner, &body.conversation),
             None => body.conversation,

@@ -1,6 +1,7 @@
 //! People come in by a code, and are put out again.
 
 use reqwest::{Method, StatusCode};
+use rookery_messages::settings::{AuthRole, Settings};
 use serde_json::{Value, json};
 
 use super::rig::*;
@@ -8,7 +9,10 @@ use super::rig::*;
 const HOOK: &str = "/v1/channels/webhook/paired";
 
 async fn rig() -> Rig {
-    let mut settings = settings();
+    rig_with(settings()).await
+}
+
+async fn rig_with(mut settings: Settings) -> Rig {
     let mut hook = settings.channels.webhook["few"].clone();
     hook.pairing = true;
     settings.channels.webhook.insert("paired".to_owned(), hook);
@@ -73,6 +77,32 @@ async fn codes_are_for_operators_and_for_channels_that_pair() {
             .status()
             .is_client_error()
     );
+    rig.end().await;
+}
+
+// R4: who decides approvals lets people in, and puts them out
+#[tokio::test]
+async fn an_operator_lets_somebody_in_and_a_viewer_only_sees_who_is() {
+    let mut settings = settings();
+    settings.gateway.tokens =
+        vec![token("ops", AuthRole::Operator), token("vic", AuthRole::Viewer)];
+    let rig = rig_with(settings).await;
+    let (ops, vic) = (token_of("ops"), token_of("vic"));
+    let wanted = json!({ "channel": "webhook.paired" });
+    let refused = rig.post_as(&vic, "/admin/v1/pairings", &wanted).await;
+    assert_eq!(refused.0, StatusCode::FORBIDDEN, "{}", refused.1);
+    let (status, code) = rig.post_as(&ops, "/admin/v1/pairings", &wanted).await;
+    assert_eq!(status, StatusCode::OK, "{code}");
+    let knock = json!({ "id": "1", "sender": "eve", "conversation": "c", "text": code["code"] });
+    let (status, body) = rig.post_as(&ops, HOOK, &knock).await;
+    assert_eq!((status, &body["paired"]), (StatusCode::OK, &json!(true)), "{body}");
+    for who in [&ops, &vic] {
+        let (status, all) = rig.get_as(who, "/admin/v1/pairings").await;
+        assert_eq!((status, &all[0]["made_by"]), (StatusCode::OK, &json!("ops")), "{all}");
+    }
+    let path = "/admin/v1/pairings/webhook.paired/eve";
+    assert_eq!(rig.delete_as(&vic, path).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(rig.delete_as(&ops, path).await.0, StatusCode::OK);
     rig.end().await;
 }
 

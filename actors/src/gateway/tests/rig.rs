@@ -188,6 +188,7 @@ impl Rig {
             router: base.router.clone(),
             intakes,
             workspaces: HashMap::from([(AgentName::new("home"), work.path().to_owned())]),
+            outlets: HashMap::new(),
             senders: HashMap::new(),
             observer: observer.clone(),
             doors,

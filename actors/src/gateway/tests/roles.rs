@@ -23,7 +23,7 @@ async fn each_role_may_do_what_the_matrix_says() {
     let (approval, cancel) =
         (format!("/admin/v1/approvals/{some}"), format!("/v1/turns/{some}/cancel"));
     // nobody, wrong token, chat, viewer, operator, admin
-    let table: [(Method, &str, [u16; 6]); 9] = [
+    let table: [(Method, &str, [u16; 6]); 12] = [
         (Method::GET, "/livez", [200, 200, 200, 200, 200, 200]),
         (Method::GET, "/metrics", [200, 200, 200, 200, 200, 200]),
         (Method::GET, "/", [200, 200, 200, 200, 200, 200]),
@@ -33,6 +33,9 @@ async fn each_role_may_do_what_the_matrix_says() {
         (Method::POST, &approval, [401, 401, 403, 403, 404, 404]),
         (Method::POST, &cancel, [401, 401, 404, 404, 404, 404]),
         (Method::POST, "/admin/v1/actors/root/kill", [401, 401, 403, 403, 403, 404]),
+        (Method::GET, "/admin/v1/pairings", [401, 401, 403, 200, 200, 200]),
+        (Method::POST, "/admin/v1/pairings", [401, 401, 403, 403, 400, 400]),
+        (Method::POST, "/admin/v1/channels/ws/send", [401, 401, 403, 403, 400, 400]),
     ];
     let callers = [None, Some("nobody"), Some("cat"), Some("vic"), Some("ops"), Some("adm")];
     for (method, path, expected) in table {

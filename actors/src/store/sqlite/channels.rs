@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rookery_messages::ids::{ChannelId, OutboxId, TurnId};
+use rookery_messages::envelope::Inbound;
+use rookery_messages::ids::{ChannelId, EnvelopeId, OutboxId, TurnId};
 use rookery_messages::store::{
-    ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow, StoreError, Written,
+    BotChain, ChannelFound, ChannelRead, ChannelWrite, DraftRow, SpoolRow, StoreError, Written,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::codec;
 use super::error::Result;
 use super::reads::rows;
+use super::{codec, outbox, prompts};
 
 /// How long an accepted message of the spool is known: longer than platforms deliver again.
 const KNOWN_FOR: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -24,6 +25,9 @@ pub(super) fn write(conn: &Connection, write: &ChannelWrite) -> Result<Written> 
         ChannelWrite::Unspool { channel, external_ids, at } => {
             unspool(conn, channel, external_ids, *at)?;
         }
+        ChannelWrite::Post { message, audit, at } => {
+            return Ok(Written::Posted(outbox::post(conn, message, audit.as_deref(), *at)?));
+        }
     }
     Ok(Written::Done)
 }
@@ -32,6 +36,14 @@ pub(super) fn read(conn: &Connection, read: &ChannelRead) -> Result<ChannelFound
     Ok(match read {
         ChannelRead::Draft(turn) => ChannelFound::Draft(draft_of(conn, *turn)?),
         ChannelRead::Spool(channel) => ChannelFound::Spool(spooled(conn, channel)?),
+        ChannelRead::Outbox(id) => ChannelFound::Outbox(outbox::status(conn, *id)?),
+        ChannelRead::Prompt { channel, turn, approval } => {
+            ChannelFound::Prompt(prompts::of(conn, channel, *turn, *approval)?)
+        }
+        ChannelRead::Prompts(channel) => ChannelFound::Prompts(prompts::open(conn, channel)?),
+        ChannelRead::Bots { channel, conversation, external_id, limit } => {
+            ChannelFound::Bots(bots(conn, channel, conversation, external_id, *limit)?)
+        }
     })
 }
 
@@ -99,6 +111,37 @@ fn unspool(conn: &Connection, channel: &ChannelId, ids: &[String], at: Timestamp
     conn.prepare_cached("DELETE FROM spool WHERE done_at < ?1")?
         .execute([codec::nanos(at - KNOWN_FOR)])?;
     Ok(())
+}
+
+/// How many of a conversation's newest messages bots wrote.
+fn bots(
+    conn: &Connection,
+    channel: &ChannelId,
+    conversation: &str,
+    external_id: &str,
+    limit: u32,
+) -> Result<BotChain> {
+    let newest = rows(
+        conn,
+        "SELECT i.id, i.inbound FROM turns t JOIN inbox i ON i.seq = t.seq \
+         WHERE t.conversation_id IN \
+             (SELECT id FROM conversations WHERE conversation = ?2 AND channel = ?1) \
+         ORDER BY t.seq DESC LIMIT ?3",
+        params![channel.as_str(), conversation, limit],
+        |row| {
+            let inbound: Inbound = codec::json(row, 1)?;
+            Ok((EnvelopeId(codec::id(row, 0)?), inbound.sender.is_bot))
+        },
+    )?;
+    let known = conn
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM inbox WHERE channel = ?1 AND external_id = ?2)",
+        )?
+        .query_row(params![channel.as_str(), external_id], |row| row.get(0))?;
+    let chain: Vec<EnvelopeId> =
+        newest.into_iter().take_while(|(_, is_bot)| *is_bot).map(|(id, _)| id).collect();
+    let length = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+    Ok(BotChain { length, last: chain.first().copied(), known })
 }
 
 fn spooled(conn: &Connection, channel: &ChannelId) -> Result<Vec<SpoolRow>> {

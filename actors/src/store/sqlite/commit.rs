@@ -333,7 +333,7 @@ fn check_address(
             return Err(StoreError::Conflict("the reply belongs to another turn".into()).into());
         }
         // A notice may go to somebody else: an approver in another channel.
-        OutboxPayload::Notice { .. } => return Ok(()),
+        OutboxPayload::Notice { .. } | OutboxPayload::Approval { .. } => return Ok(()),
     }
     if address.is_some_and(|address| *address == row.address && address.channel == row.channel) {
         Ok(())

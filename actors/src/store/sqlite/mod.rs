@@ -20,6 +20,7 @@ mod merge;
 mod outbox;
 mod pairing;
 mod place;
+mod prompts;
 mod reads;
 mod records;
 mod retention;

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use rookery_messages::approval::Decider;
+use rookery_messages::envelope::ReplyAddress;
 use rookery_messages::ids::{ChannelId, EnvelopeId, OutboxId};
 use rookery_messages::settings::OnUnknown;
 use rookery_messages::store::{
-    AuditRow, NewOutbox, OutboxPayload, OutboxRow, SendResult, StoreError,
+    AuditRow, NewOutbox, OutboxPayload, OutboxRow, OutboxStatus, SendResult, StoreError,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
@@ -18,10 +19,6 @@ const TURN_KIND: &str = "turn";
 
 /// Adds a row; one already there stays as it is.
 pub(super) fn add(conn: &Connection, message: &NewOutbox, at: Timestamp) -> Result<()> {
-    let (kind, turn) = match &message.payload {
-        OutboxPayload::Reply { turn, .. } => ("reply", Some(turn)),
-        OutboxPayload::Notice { turn, .. } => ("notice", turn.as_ref()),
-    };
     let at = codec::nanos(at);
     conn.prepare_cached(
         "INSERT INTO outbox (id, channel, conversation, address, kind, turn_id, payload, state, \
@@ -33,12 +30,60 @@ pub(super) fn add(conn: &Connection, message: &NewOutbox, at: Timestamp) -> Resu
         message.channel.as_str(),
         message.address.conversation,
         serde_json::to_string(&message.address)?,
-        kind,
-        turn.map(|turn| turn.0.as_bytes()),
+        message.payload.kind(),
+        message.payload.turn().map(|turn| *turn.0.as_bytes()),
         serde_json::to_string(&message.payload)?,
         at,
     ])?;
     Ok(())
+}
+
+/// Adds what belongs to no turn's step, once; says whether it is new.
+pub(super) fn post(
+    conn: &Connection,
+    message: &NewOutbox,
+    row: Option<&AuditRow>,
+    at: Timestamp,
+) -> Result<bool> {
+    let found: Option<(String, ReplyAddress, OutboxPayload)> = conn
+        .prepare_cached("SELECT channel, address, payload FROM outbox WHERE id = ?1")?
+        .query_row([message.id.0.as_bytes()], |row| {
+            Ok((row.get(0)?, codec::json(row, 1)?, codec::json(row, 2)?))
+        })
+        .optional()?;
+    if let Some((channel, address, payload)) = found {
+        let same = channel == message.channel.as_str()
+            && message.address == address
+            && message.payload == payload;
+        let other = "something else was sent under this id";
+        return if same { Ok(false) } else { Err(StoreError::Conflict(other.to_owned()).into()) };
+    }
+    add(conn, message, at)?;
+    if let Some(row) = row {
+        records::audit(conn, row)?;
+    }
+    Ok(true)
+}
+
+/// Where a row stands.
+pub(super) fn status(conn: &Connection, id: OutboxId) -> Result<Option<OutboxStatus>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT channel, conversation, state, attempts, cause, external_id FROM outbox \
+             WHERE id = ?1",
+        )?
+        .query_row([id.0.as_bytes()], |row| {
+            Ok(OutboxStatus {
+                id,
+                channel: ChannelId(row.get(0)?),
+                conversation: row.get(1)?,
+                state: row.get(2)?,
+                attempts: row.get(3)?,
+                cause: row.get(4)?,
+                external_id: row.get(5)?,
+            })
+        })
+        .optional()?)
 }
 
 /// The dead letter of an envelope whose turn had its last attempt: a record, not a thing to send.
@@ -50,10 +95,6 @@ pub(super) fn add_dead_turn(
     cause: &str,
     at: Timestamp,
 ) -> Result<()> {
-    let turn = match &notice.payload {
-        OutboxPayload::Reply { turn, .. } => Some(turn),
-        OutboxPayload::Notice { turn, .. } => turn.as_ref(),
-    };
     conn.prepare_cached(
         "INSERT INTO outbox (id, channel, conversation, address, kind, turn_id, payload, state, \
          attempts, not_before, cause, class, created_at, updated_at) \
@@ -65,7 +106,7 @@ pub(super) fn add_dead_turn(
         notice.address.conversation,
         serde_json::to_string(&notice.address)?,
         TURN_KIND,
-        turn.map(|turn| turn.0.as_bytes()),
+        notice.payload.turn().map(|turn| *turn.0.as_bytes()),
         serde_json::to_string(&notice.payload)?,
         attempts,
         codec::nanos(at),

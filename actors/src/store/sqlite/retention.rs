@@ -38,8 +38,11 @@ pub(super) fn prune(conn: &Connection, prune: &Prune) -> Result<Option<i64>> {
             conn.prepare_cached("DELETE FROM journal WHERE turn_seq = ?1")?.execute([old.seq])?;
         }
     }
-    let full = piece.len() == prune.limit as usize;
-    Ok(piece.last().filter(|_| full).map(|last| last.seq))
+    if let Some(last) = piece.last().filter(|_| piece.len() == prune.limit as usize) {
+        return Ok(Some(last.seq));
+    }
+    let more = inbox.map_or(Ok(false), |before| loose(conn, before, prune.limit))?;
+    Ok(more.then(|| piece.last().map_or(prune.after, |last| last.seq)))
 }
 
 /// Arrival order is the order of their numbers: behind the first that is too young all are.
@@ -135,6 +138,17 @@ pub(super) fn forget(
         detail: json!({ "channel": channel, "conversation": conversation, "turns": turns.len() }),
     };
     records::audit(conn, &row)
+}
+
+/// What was sent for no turn. What was not sent stays for an operator to look at.
+fn loose(conn: &Connection, before: i64, limit: u32) -> Result<bool> {
+    let gone = conn
+        .prepare_cached(
+            "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox \
+             WHERE turn_id IS NULL AND updated_at < ?1 AND state = 'sent' LIMIT ?2)",
+        )?
+        .execute(params![before, limit])?;
+    Ok(gone == limit as usize)
 }
 
 /// How many turns of an outcome are gone.

@@ -18,6 +18,7 @@ pub(super) const STEPS: &[&str] = &[
     include_str!("schema_outbound.sql"),
     include_str!("schema_spend.sql"),
     include_str!("schema_pairing.sql"),
+    include_str!("schema_posts.sql"),
 ];
 
 /// The version after all `steps`.

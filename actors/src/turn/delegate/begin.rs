@@ -47,7 +47,7 @@ impl Delegator {
             inbound: Inbound {
                 channel: self.channel_id.clone(),
                 external_id: format!("child/{call}"),
-                sender: Sender { id: self.sender.clone(), display: None },
+                sender: Sender::person(self.sender.clone()),
                 // Below its parent's name, so that whoever owns that one sees this one.
                 conversation: format!("{}/{call}", self.conversation),
                 thread: None,

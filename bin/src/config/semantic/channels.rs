@@ -1,7 +1,9 @@
 //! Channels: each exists and has exactly one owner.
 
-use rookery_actors::channel::telegram::is_token;
+use rookery_actors::channel::telegram::{address, channel_id, is_token};
 use rookery_messages::settings::Settings;
+
+use crate::config::ChatRoute;
 
 use super::{Findings, NOT_A_URL, counts, is_http_url, unknown};
 
@@ -69,14 +71,22 @@ pub(super) fn check_route(
     if BUILT_IN.contains(&route) {
         return;
     }
-    let webhooks: Vec<String> = BUILT_IN
+    if let Some(chat) = ChatRoute::parse(route)
+        && settings.channels.telegram.contains_key(chat.alias)
+    {
+        return check_chat(settings, chat, path, found);
+    }
+    let named: Vec<String> = BUILT_IN
         .iter()
         .map(|name| (*name).to_owned())
         .chain(settings.channels.webhook.keys().map(|alias| format!("webhook.{alias}")))
+        .chain(settings.channels.telegram.keys().map(|alias| format!("telegram.{alias}")))
         .collect();
     let alias = route.strip_prefix("webhook.");
     let Some(webhook) = alias.and_then(|alias| settings.channels.webhook.get(alias)) else {
-        let missing = unknown("channel", route, webhooks.iter());
+        // A chat's number is no part of a channel's name.
+        let channel = route.split_once(':').map_or(route, |(channel, _)| channel);
+        let missing = unknown("channel", channel, named.iter());
         found.add(path, format!("{missing}; name one, or \"admin\", or leave the key out"));
         return;
     };
@@ -98,6 +108,24 @@ pub(super) fn check_route(
                 crate::render::strict(route)
             ),
         );
+    }
+}
+
+/// One chat, and somebody in it who may decide.
+fn check_chat(settings: &Settings, route: ChatRoute<'_>, path: &[&str], found: &mut Findings<'_>) {
+    let channel = format!("telegram.{}", route.alias);
+    let Some(chat) = route.chat else {
+        let text = format!("`{channel}` has many chats; name one, as in \"{channel}:<chat id>\"");
+        return found.add(path, text);
+    };
+    if let Err(why) = address(&channel_id(route.alias), chat) {
+        let chat = crate::render::strict(chat);
+        return found.add(path, format!("`{chat}` is no chat of `{channel}`: {why}"));
+    }
+    if route.approvers(settings).is_none() {
+        let text =
+            format!("nobody is named who may decide in a group; set channels.{channel}.approvers");
+        found.add(path, text);
     }
 }
 

@@ -67,6 +67,10 @@ pub(super) fn check(settings: &Settings, found: &mut Findings<'_>) {
         }
         range(&path("window"), loops.window.into(), 1..=10_000);
     }
+    for (alias, bot) in &settings.channels.telegram {
+        let path = ["channels", "telegram", alias.as_str(), "bot_chain_limit"];
+        range(&path, bot.bot_chain_limit.into(), 1..=1_000);
+    }
     for (name, hook) in &settings.hooks {
         range(&["hooks", name.as_str(), "timeout_ms"], hook.timeout_ms, 1..=600_000);
     }

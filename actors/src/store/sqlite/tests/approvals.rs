@@ -250,7 +250,12 @@ fn the_same_name_in_another_channel_is_somebody_else_unless_it_is_asked_there() 
     assert_eq!(decide(&mut db, &elsewhere), DecideOutcome::NotAllowed);
     let mut routed = db.approval(&claim);
     let channel = ChannelId::new("webhook.ops");
-    routed.route = Some(ApprovalRoute { channel, approvers: vec!["eve".to_owned()], posted: true });
+    routed.route = Some(ApprovalRoute {
+        channel,
+        approvers: vec!["eve".to_owned()],
+        posted: true,
+        address: None,
+    });
     let mut step = db.step(&claim);
     step.approvals.push(routed.clone());
     db.commit(step).unwrap();

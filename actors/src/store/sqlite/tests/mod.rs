@@ -9,6 +9,7 @@ mod inbox;
 mod merging;
 mod outbox;
 mod pairing;
+mod posts;
 mod property;
 mod records;
 mod retention;
@@ -114,7 +115,7 @@ impl Db {
             inbound: Inbound {
                 channel: channel(),
                 external_id: external.to_owned(),
-                sender: Sender { id: "ann".to_owned(), display: None },
+                sender: Sender::person("ann"),
                 conversation: conversation.to_owned(),
                 thread: None,
                 text: format!("text of {external}"),

@@ -14,7 +14,7 @@ pub(super) fn steer(n: u128, text: &str) -> Input {
         inbound: Inbound {
             channel: ChannelId::new("webhook.ci"),
             external_id: n.to_string(),
-            sender: Sender { id: "ann".into(), display: None },
+            sender: Sender::person("ann"),
             conversation: "c".into(),
             thread: None,
             text: text.into(),
