@@ -27,8 +27,18 @@ const TRIES: u32 = 8;
 /// away from the process, so that this has to outlive its connections.
 #[derive(Debug)]
 pub(super) struct OwnerLock {
-    _database: File,
-    _file: File,
+    database: File,
+    file: File,
+}
+
+impl Drop for OwnerLock {
+    /// Said, not left to the closing: a child that was forked just now still holds the files until it runs its
+    /// program.
+    fn drop(&mut self) {
+        for file in [&self.file, &self.database] {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl OwnerLock {
@@ -58,7 +68,7 @@ impl OwnerLock {
             // Removed since it was opened: whoever comes next would lock another one.
             if Identity::of(&lock_path) == Identity::of_file(&file) {
                 write_owner(&mut file).map_err(fail)?;
-                return Ok(Self { _database: database, _file: file });
+                return Ok(Self { database, file });
             }
         }
         let text = format!("{} is removed again and again", lock_path.display());
