@@ -45,6 +45,7 @@ pub(super) fn args<P: Platform>(
         directory: Arc::clone(bench.spawner.directory()),
         router: bench.router.clone(),
         intakes: HashMap::from([(bench.channel.clone(), bench.intake_handle())]),
+        workspaces: HashMap::new(),
         outlets: HashMap::from([(bench.channel.clone(), adapter)]),
         senders: sender.map(|sender| (bench.channel.clone(), sender)).into_iter().collect(),
         observer: bench.observer.clone(),

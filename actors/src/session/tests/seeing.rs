@@ -21,6 +21,7 @@ impl Rig {
             provider: provider.clone(),
             max_concurrency: 4,
             requests_per_minute: None,
+            max_retry_after: Duration::from_secs(300),
         };
         let spec = SpawnSpec::new(format!("provider-{name}"));
         let address = self.spawner.spawn::<ProviderActor>(spec, args).await.unwrap().address;

@@ -60,7 +60,7 @@ fn what_is_posted_under_an_id_is_one_thing_audited_once_and_goes_by_age_once_it_
     db.write(Write::MarkOutbox { id: rows[0].message.id, at: now, result }).unwrap();
     let sent = status(&mut db, 1).unwrap();
     assert_eq!((sent.state.as_str(), sent.external_id.as_deref()), ("sent", Some("m")));
-    let prune = Prune { journal_before: None, inbox_before: Some(at(1_000)), limit: 10 };
+    let prune = Prune { journal_before: None, inbox_before: Some(at(1_000)), limit: 10, after: 0 };
     db.write(Write::Prune(prune)).unwrap();
     assert_eq!(status(&mut db, 1), None);
     assert_eq!(status(&mut db, 2).unwrap().state, "pending", "it still has to be sent");
