@@ -194,6 +194,15 @@ struct Shown {
     thought: ScrubStream,
 }
 
+/// What a complete reply said.
+struct Said {
+    text: String,
+    /// As it was written, if the reply closes a turn.
+    raw: String,
+    /// It holds calls, and closes a turn all the same.
+    closes: bool,
+}
+
 impl Call {
     async fn run(&self) -> Result<ModelEnd, ModelError> {
         self.check_capability()?;
@@ -410,6 +419,7 @@ impl Call {
             thought: ScrubStream::new(Arc::clone(&self.redactor)),
         };
         let mut opaque = Vec::new();
+        let mut raw = String::new();
         while let Some(delta) = stream.next().await {
             let delta = match delta {
                 // The provider itself could not read what its model asked for: the same as a textual
@@ -424,7 +434,12 @@ impl Call {
                 delta => delta?,
             };
             match delta {
-                ModelDelta::Text(part) => self.show(reader.push(&part), &mut shown),
+                ModelDelta::Text(part) => {
+                    if self.is_closing() {
+                        raw.push_str(&part);
+                    }
+                    self.show(reader.push(&part), &mut shown);
+                }
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(thinking) => {
                     self.show(Released { thinking, ..Released::default() }, &mut shown);
@@ -437,7 +452,11 @@ impl Call {
                     let rest = (shown.thought.finish(), shown.said.finish());
                     self.tell(rest.0, rest.1, &mut shown.text);
                     let mut text = shown.text;
-                    if let (Some(why), true) = (end.malformed, calls.is_empty()) {
+                    // V-K4: nobody is asked again what no call can answer any more.
+                    let unreadable = end.malformed.filter(|_| calls.is_empty());
+                    let closes =
+                        self.is_closing() && (unreadable.is_some() || !end.calls.is_empty());
+                    if let Some(why) = unreadable.filter(|_| !closes) {
                         let (why, partial) = (self.redactor.scrub(&why), self.shown.lock().clone());
                         return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
                     }
@@ -446,7 +465,8 @@ impl Call {
                         text.truncate(text.trim_end().len());
                     }
                     take_textual(&mut calls, end.calls, &mut finish);
-                    let response = self.complete(profile, text, (calls, opaque), finish, *usage)?;
+                    let said = Said { text, raw, closes };
+                    let response = self.complete(profile, said, (calls, opaque), finish, *usage)?;
                     return Ok(ModelEnd::Completed(response));
                 }
             }
@@ -466,6 +486,11 @@ impl Call {
             }
             ToolMode::Text => as_text(&self.request),
         }
+    }
+
+    /// There are tools, but none is on offer any more: what is said now closes the turn.
+    fn is_closing(&self) -> bool {
+        self.request.tools.is_empty() && !self.known.is_empty()
     }
 
     fn reader(&self) -> ReplyReader {
@@ -496,14 +521,15 @@ impl Call {
     fn complete(
         &self,
         profile: &ProfileRef,
-        text: String,
+        said: Said,
         (calls, mut opaque): (Vec<RawCall>, Vec<OpaqueBlock>),
         finish: FinishReason,
         usage: Usage,
     ) -> Result<ModelResponse, ModelError> {
         // V-E18: an empty completion is a failed attempt; one that used up its output limit is not,
         // since trying again would do the same.
-        if text.trim().is_empty() && calls.is_empty() && finish != FinishReason::Length {
+        let is_empty = said.text.trim().is_empty() && calls.is_empty() && !said.closes;
+        if is_empty && finish != FinishReason::Length {
             return Err(ModelError::new(
                 ModelErrorClass::Empty,
                 format!("provider {} gave an empty answer", profile.name),
@@ -518,13 +544,16 @@ impl Call {
                 arguments: Arguments::parse(&self.redactor.scrub(&raw.arguments)),
             })
             .collect();
-        let text = self.redactor.scrub(&text);
+        let text = self.redactor.scrub(&said.text);
+        let raw = Some(self.redactor.scrub(&said.raw))
+            .filter(|raw| self.is_closing() && !raw.trim().is_empty() && *raw != text);
         // I12: a block in which the model repeats a secret can't be altered, so it is not kept.
         opaque.retain(|block| {
             let said = block.block.to_string();
             self.redactor.scrub(&said) == said
         });
-        Ok(ModelResponse { text, calls, opaque, finish, usage, served_by: profile.name.clone() })
+        let served_by = profile.name.clone();
+        Ok(ModelResponse { text, raw, calls, opaque, finish, usage, served_by })
     }
 }
 

@@ -52,6 +52,7 @@ use crate::turn::delegate::Nested;
 use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
 mod budgets;
+mod closing;
 mod consent;
 mod delegating;
 mod doubles;
