@@ -8,6 +8,7 @@ pub mod hook;
 pub mod memory;
 pub mod model;
 pub mod observe;
+pub mod outbound;
 pub mod policy;
 pub mod runtime;
 pub mod session;
