@@ -4,6 +4,8 @@ pub mod approval;
 pub mod channel;
 pub mod embed;
 pub mod gateway;
+#[cfg(test)]
+mod generated;
 pub mod hook;
 pub mod memory;
 pub mod model;

@@ -22,6 +22,8 @@ mod wire;
 pub mod wire_check;
 
 #[cfg(test)]
+mod generated_tests;
+#[cfg(test)]
 mod history_tests;
 #[cfg(test)]
 mod recorded_tests;

@@ -80,6 +80,6 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
     if any_user { Ok(()) } else { Err("nobody asks anything".into()) }
 }
 
-fn is_blank(text: &Value) -> bool {
+pub(super) fn is_blank(text: &Value) -> bool {
     text.as_str().is_none_or(|text| text.trim().is_empty())
 }
