@@ -32,7 +32,7 @@ pub use mcp::{
     ToolFilterGroup,
 };
 
-pub use memory::{MemoryBackend, MemorySettings};
+pub use memory::{EmbeddingSettings, MemoryBackend, MemorySettings};
 pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).

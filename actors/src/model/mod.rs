@@ -4,6 +4,7 @@
 mod actor;
 mod anthropic;
 pub mod demo;
+pub mod embeddings;
 pub mod error;
 pub mod factory;
 mod gemini;

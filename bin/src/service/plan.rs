@@ -119,7 +119,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     // Without an address to know there is none to keep tools from; the listener has one.
     let own = listener.local_addr().ok();
     let mut tools = builtin_registry(Arc::clone(&world.clock), own);
-    let memory = memory::plan(&settings, &cells);
+    let memory = memory::plan(&settings, &cells, &redactor, &observer)?;
     memory.equip(&mut tools, &redactor, &world);
     let tools = Arc::new(tools);
     let crashes = recorder.clone();

@@ -285,14 +285,9 @@ fn headers<D: Dialect>(key: Option<&Secret>) -> Result<HeaderMap, InvalidHeaderV
 
 /// No total timeout: an active generation is never cut (V-L21). No redirects: the key goes where the
 /// configuration says and nowhere else.
-fn client(headers: &HeaderMap, endpoint: &Url) -> reqwest::Result<Client> {
-    let builder = || {
-        Client::builder()
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers.clone())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::none())
-    };
+pub(super) fn client(headers: &HeaderMap, endpoint: &Url) -> reqwest::Result<Client> {
+    let builder =
+        || outbound::client().default_headers(headers.clone()).connect_timeout(CONNECT_TIMEOUT);
     match builder().build() {
         // A machine without root certificates can still use a server that speaks plain HTTP.
         Err(_) if endpoint.scheme() == "http" => builder().tls_certs_only([]).build(),

@@ -31,10 +31,7 @@ impl Dialect for Ollama {
     }
 
     fn endpoint(base: Option<&str>, _model: &str) -> Option<Url> {
-        let base = base.unwrap_or(DEFAULT_BASE_URL).trim().trim_end_matches('/');
-        // Given with or without its `/api`.
-        let base = base.strip_suffix("/api").unwrap_or(base);
-        endpoint_in(base, "", &["api", "chat"])
+        endpoint_in(host(base), "", &["api", "chat"])
     }
 
     fn body(&self, ask: &Ask<'_>) -> Result<Vec<u8>, Unsendable> {
