@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::ceiling::Ceiling;
 use super::text::{Released, ReplyReader, as_text};
 use crate::observe::TurnVoice;
 use crate::policy::redact::{Redactor, ScrubStream};
@@ -63,6 +64,8 @@ pub struct ProfileRef {
     pub max_attempts: u32,
     /// How its model asks for tools.
     pub tool_mode: ToolMode,
+    /// What its model was found not to take.
+    pub ceiling: Arc<Ceiling>,
 }
 
 /// What it is built from.
@@ -71,6 +74,8 @@ pub struct ModelArgs {
     pub iteration: u32,
     /// What is sent.
     pub request: ModelRequest,
+    /// What that is estimated at, in tokens.
+    pub estimated: u64,
     /// The profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
     /// The tools that a call written as text may name; more than are offered where none may be called.
@@ -105,6 +110,7 @@ impl Supervised for ModelActor {
         let spent = Arc::new(Mutex::new(Usage::default()));
         let call = Call {
             request: args.request,
+            estimated: args.estimated,
             chain: args.chain,
             known: args.known,
             strict: args.strict,
@@ -170,6 +176,7 @@ impl ModelCall {
 
 struct Call {
     request: ModelRequest,
+    estimated: u64,
     chain: Arc<[ProfileRef]>,
     known: Arc<Vec<Arc<ToolSpec>>>,
     strict: bool,
@@ -213,6 +220,11 @@ impl Call {
         let mut failed: Vec<(&str, ModelErrorClass)> = Vec::new();
         for (index, profile) in self.chain.iter().enumerate() {
             let is_last = index + 1 == self.chain.len();
+            // What it was found not to take goes to whoever may take it.
+            if !self.may_fit(profile) && self.chain[index + 1..].iter().any(|it| self.may_fit(it)) {
+                failed.push((profile.name.as_str(), ModelErrorClass::ContextTooLong));
+                continue;
+            }
             match self.try_profile(profile, is_last).await {
                 Ok(end) => {
                     self.tell_who_served(&end, &failed);
@@ -230,6 +242,10 @@ impl Call {
             last.message = nobody_answered(&failed);
         }
         Err(last)
+    }
+
+    fn may_fit(&self, profile: &ProfileRef) -> bool {
+        profile.ceiling.tokens().is_none_or(|most| self.estimated <= most)
     }
 
     /// V-L11: that another profile gave the answer is said once, with the final one.
@@ -389,6 +405,11 @@ impl Call {
             Ok(_) => None,
             Err(error) => Some(error.class),
         };
+        match &class {
+            Some(ModelErrorClass::ContextTooLong) => profile.ceiling.too_long(self.estimated),
+            None => profile.ceiling.fits(self.estimated),
+            Some(_) => {}
+        }
         let error = result.as_ref().err().cloned();
         self.voice.observe(|scope| Observation::ModelCall {
             scope,

@@ -3,6 +3,7 @@
 
 mod actor;
 mod anthropic;
+pub mod ceiling;
 pub mod demo;
 pub mod embeddings;
 pub mod error;
@@ -32,4 +33,5 @@ mod recorded_tests;
 mod testing;
 
 pub use actor::{ModelActor, ModelArgs, ModelCall, ProfileRef};
+pub use ceiling::Ceiling;
 pub use provider_actor::{ProviderActor, ProviderArgs};

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+use super::ceiling::Ceiling;
 use super::health::Health;
 use crate::runtime::{Ctx, Supervised};
 
@@ -31,6 +32,8 @@ pub struct ProviderArgs {
     pub max_concurrency: usize,
     /// Most calls begun in a minute.
     pub requests_per_minute: Option<u32>,
+    /// What its model was found not to take; it outlives the actor.
+    pub ceiling: Arc<Ceiling>,
 }
 
 /// What it knows.
@@ -87,6 +90,7 @@ impl Supervised for ProviderActor {
                 u64::try_from(later.wait.as_millis()).unwrap_or(u64::MAX)
             }),
             "circuit": state.health.circuit(),
+            "context_ceiling": state.args.ceiling.tokens(),
             "quarantined": state.args.provider.quarantined(),
             "last_error": state.last_error.as_ref().map(|e| e.class.code()),
         })

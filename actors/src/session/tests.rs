@@ -165,6 +165,7 @@ impl Rig {
             provider: provider.clone(),
             max_concurrency: 4,
             requests_per_minute: None,
+            ceiling: Arc::default(),
         };
         let profile_actor =
             spawner.spawn::<ProviderActor>(SpawnSpec::new("provider"), args).await.unwrap();
@@ -191,6 +192,7 @@ impl Rig {
                 address: profile_actor.address.clone(),
                 max_attempts: 2,
                 tool_mode: ToolMode::Native,
+                ceiling: Arc::default(),
             }]),
             models: Arc::default(),
             tools: Arc::new(tools),

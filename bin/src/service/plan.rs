@@ -253,6 +253,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
                     .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
                 requests_per_minute: profile.requests_per_minute,
+                ceiling: cells.ceilings.get(name).cloned().unwrap_or_default(),
             })
         })
         .collect::<Result<Vec<_>, String>>()?;
@@ -481,6 +482,7 @@ fn profiles(settings: &Settings, names: Vec<&str>, cells: &Cells) -> Arc<[Profil
                 address: Address::new(Arc::clone(cells.providers.get(name)?)),
                 max_attempts: profile.max_attempts,
                 tool_mode: profile.tool_mode,
+                ceiling: Arc::clone(cells.ceilings.get(name)?),
             })
         })
         .collect()

@@ -40,6 +40,7 @@ impl Rig {
             provider: Arc::new(Unused),
             max_concurrency,
             requests_per_minute,
+            ceiling: Arc::default(),
         };
         let actor = spawner.spawn::<ProviderActor>(SpawnSpec::new("main"), args).await.unwrap();
         Self { spawner, address: actor.address }

@@ -55,6 +55,7 @@ impl Turn {
         let args = ModelArgs {
             iteration,
             request: ModelRequest { messages: Arc::new(messages), tools: offered },
+            estimated: self.fit.sent(),
             known,
             chain: Arc::clone(&bundle.chain),
             strict: bundle.runtime.strict_tool_parsing,

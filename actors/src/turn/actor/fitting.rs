@@ -8,7 +8,11 @@ impl Turn {
     /// What the next request holds, as far as it goes into the window.
     pub(super) fn fitted(&self) -> Window {
         let bundle = &self.judge.bundle;
-        let budget = self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor);
+        // One that may take more is there to take it.
+        let learnt: Option<Vec<u64>> =
+            bundle.chain.iter().map(|profile| profile.ceiling.tokens()).collect();
+        let learnt = learnt.and_then(|learnt| learnt.into_iter().max());
+        let budget = self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor, learnt);
         let mut fitted = window(
             &self.judge.tools.system_prompt(),
             self.machine.history(),
