@@ -50,7 +50,7 @@ use super::audit::Audit;
 use super::channels::{self, Receivers};
 use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
-use super::{hooks, memory};
+use super::{hooks, memory, windows};
 
 /// What an agent is told if its settings don't say.
 const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rookery. Use the tools you are offered when they \
@@ -249,8 +249,12 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .map(|(name, profile)| {
             Ok(ProviderArgs {
                 name: name.clone(),
-                provider: build_provider(name, profile, &redactor)
-                    .map_err(|error| error.to_string())?,
+                provider: build_provider(
+                    name,
+                    &windows::sized(&settings, name, profile),
+                    &redactor,
+                )
+                .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
                 requests_per_minute: profile.requests_per_minute,
                 ceiling: cells.ceilings.get(name).cloned().unwrap_or_default(),
@@ -437,7 +441,7 @@ fn choices(settings: &Settings, agent: &AgentSettings, cells: &Cells) -> Arc<[Pr
     profiles(settings, chosen(settings, agent), cells)
 }
 
-fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
+pub(super) fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
     let mut names = order(settings, &agent.provider);
     for name in &agent.models {
         if !names.contains(&name.as_str()) {
