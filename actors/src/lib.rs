@@ -4,11 +4,14 @@ pub mod approval;
 pub mod channel;
 pub mod embed;
 pub mod gateway;
+#[cfg(test)]
+mod generated;
 pub mod hook;
 mod media;
 pub mod memory;
 pub mod model;
 pub mod observe;
+pub mod outbound;
 pub mod policy;
 pub mod runtime;
 pub mod session;

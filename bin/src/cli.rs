@@ -520,6 +520,8 @@ pub enum MemoryCommand {
         #[command(flatten)]
         output: Output,
     },
+    /// Tells how much is remembered, and how much of it can be found by its meaning.
+    Coverage(Output),
     /// Finds what has to do with a text, the best match first.
     Search {
         /// The text.

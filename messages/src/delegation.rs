@@ -54,6 +54,9 @@ pub struct ChildGrant {
     /// What its parent had left to spend.
     #[serde(default)]
     pub allowance: Allowance,
+    /// The agents above it: what it spends is theirs of the day too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub payers: BTreeSet<AgentName>,
 }
 
 /// What may still be spent; none is no limit.

@@ -23,12 +23,18 @@
 //! - **Failure is a value.** A method gives an error or takes its time; callers have deadlines of their own,
 //!   and a turn goes on without memory. Dropping a method's future gives its work up.
 
+mod coverage;
+mod error;
+
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+
+pub use coverage::{Coverage, Meanings};
+pub use error::MemoryError;
 
 use crate::BoxFuture;
 use crate::address::Message;
@@ -325,7 +331,7 @@ impl MemoryFilter {
 pub struct RecallQuery {
     /// Among these.
     pub filter: MemoryFilter,
-    /// What it is about, in anybody's words. Without a word to look for there is no answer.
+    /// What it is about, in anybody's words. Without anything to look for there is no answer.
     pub text: String,
     /// At most so many, the best first.
     pub limit: u32,
@@ -366,67 +372,6 @@ pub enum Forgotten {
     All,
 }
 
-/// Why memory did not do it.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum MemoryError {
-    /// It can't be stored as it is.
-    #[error("{0}")]
-    Invalid(String),
-    /// The agent's memory holds all it may.
-    #[error(
-        "the memory of this agent is full ({limit} entries); forget something first, or raise memory.max_entries"
-    )]
-    Full {
-        /// What it may hold.
-        limit: u64,
-    },
-    /// Too much is asked at once.
-    #[error("memory has too much to do; try again")]
-    Busy,
-    /// No answer came in time. Whether something was stored is unknown: send the same id again.
-    #[error("memory did not answer in time")]
-    Timeout,
-    /// The backend can't be reached, or its disk does not answer.
-    #[error("memory can't be used now: {0}")]
-    Unavailable(String),
-    /// Memory has stopped.
-    #[error("memory has stopped")]
-    Closed,
-    /// What is stored can't be read.
-    #[error("the memory's file is damaged: {0}; restore a backup, or move the file away")]
-    Corrupt(String),
-    /// The file is of a newer version.
-    #[error(
-        "the memory's file has version {found}, this program knows {known}; use a newer program"
-    )]
-    Newer {
-        /// The file's.
-        found: u32,
-        /// Ours.
-        known: u32,
-    },
-    /// Anything else the backend says.
-    #[error("memory failed: {0}")]
-    Failed(String),
-}
-
-impl MemoryError {
-    /// Short stable word for metrics and the API.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "memory_invalid",
-            Self::Full { .. } => "memory_full",
-            Self::Busy => "memory_busy",
-            Self::Timeout => "memory_timeout",
-            Self::Unavailable(_) => "memory_unavailable",
-            Self::Closed => "memory_closed",
-            Self::Corrupt(_) => "memory_corrupt",
-            Self::Newer { .. } => "memory_newer",
-            Self::Failed(_) => "memory_failed",
-        }
-    }
-}
-
 /// A backend. See the module's documentation for what every method has to keep to.
 pub trait Memory: Send + Sync + 'static {
     /// Stores an entry; what stood in its place is superseded. Refuses what [`NewMemory::check`] refuses.
@@ -445,6 +390,16 @@ pub trait Memory: Send + Sync + 'static {
     /// Forgets entries with all their versions; gives how many entries and versions are gone. Their text is
     /// gone from the disk too, as far as the backend can see to it.
     fn forget(&self, what: Forget) -> BoxFuture<'_, Result<u64, MemoryError>>;
+
+    /// How much of it can be found, and how; none if the backend can't tell.
+    fn coverage(&self) -> BoxFuture<'_, Result<Option<Coverage>, MemoryError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Work of the backend's own beside all questions, for as long as it lives. Dropped when it ends.
+    fn tend(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Whether there is surely nothing to recall: asked before each turn, so it looks nothing up. `false` if
     /// in doubt.
@@ -473,6 +428,8 @@ pub enum MemoryMsg {
     Get(MemoryId, MemoryReply<Option<MemoryEntry>>),
     /// Forget entries.
     Forget(Forget, MemoryReply<u64>),
+    /// Tell how much can be found.
+    Coverage(MemoryReply<Option<Coverage>>),
 }
 
 impl fmt::Debug for MemoryMsg {
@@ -489,6 +446,7 @@ impl Message for MemoryMsg {
             Self::List(..) => "List",
             Self::Get(..) => "Get",
             Self::Forget(..) => "Forget",
+            Self::Coverage(..) => "Coverage",
         }
     }
 }

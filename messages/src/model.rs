@@ -188,6 +188,8 @@ impl ModelError {
 pub struct ModelResponse {
     /// The visible text.
     pub text: String,
+    /// Of a closing summary: the reply as the model wrote it, if what is visible of it is something else.
+    pub raw: Option<String>,
     /// What it asked for, with our ids.
     pub calls: Vec<ToolCall>,
     /// What its provider wants back with it.

@@ -182,6 +182,20 @@ pub enum Observation {
         /// The error's code, if it did not.
         error: Option<&'static str>,
     },
+    /// A meaning could not be had: of a question, which was answered by its words, or of entries, which are
+    /// read later.
+    MeaningFailed {
+        /// The provider profile.
+        provider: String,
+        /// What was to be read: `question` or `entries`.
+        what: &'static str,
+        /// The error's class.
+        error: ModelErrorClass,
+        /// In words, cleaned.
+        cause: String,
+        /// The last one went well.
+        first: bool,
+    },
     /// A malformed history was mended before a request.
     Repaired {
         /// Which turn.

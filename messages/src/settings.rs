@@ -32,7 +32,7 @@ pub use mcp::{
     ToolFilterGroup,
 };
 
-pub use memory::{MemoryBackend, MemorySettings};
+pub use memory::{EmbeddingSettings, MemoryBackend, MemorySettings};
 pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
@@ -386,6 +386,10 @@ pub struct ProviderSettings {
     /// 16384 and what it may think.
     #[serde(default)]
     pub max_output_tokens: Option<u64>,
+    /// The window a model of kind `ollama` is loaded with, in tokens. Absent: the largest
+    /// `max_context_tokens` that is set for agents that use it; else Ollama's own, which is small.
+    #[serde(default)]
+    pub num_ctx: Option<u64>,
     /// Ids of tool calls in requests of kind `openai`: `any`, or `short` for Mistral's.
     #[serde(default)]
     pub call_ids: CallIdForm,
@@ -427,6 +431,7 @@ impl ProviderSettings {
             tool_mode: ToolMode::default(),
             reasoning_effort: None,
             max_output_tokens: None,
+            num_ctx: None,
             call_ids: CallIdForm::default(),
             vision: None,
             fallback: Vec::new(),

@@ -105,6 +105,9 @@ pub mod text {
     /// The answer when the model did not find the form in three tries.
     pub const MALFORMED_CALL_APOLOGY: &str = "I'm sorry, I could not complete this: my tool calls came out unreadable several times in a row. \
          Please try again or rephrase the request.";
+    /// The answer when a closing summary is nothing but calls, which can't be made any more.
+    pub const SUMMARY_UNSHOWABLE: &str =
+        "[The model's closing summary held nothing that can be shown.]";
     /// What the model reads of a command that was asked about before, in vain.
     pub const REPEATED_UNAPPROVED: &str =
         "not run: the same call was asked about before in this turn and was not approved";

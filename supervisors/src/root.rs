@@ -21,7 +21,7 @@ use std::time::Duration;
 use rookery_actors::channel::{IntakeArgs, ReceiverArgs, SenderArgs};
 use rookery_actors::gateway::{GatewayArgs, GatewayMsg, MAILBOX};
 use rookery_actors::memory::MemoryArgs;
-use rookery_actors::model::ProviderArgs;
+use rookery_actors::model::{Ceiling, ProviderArgs};
 use rookery_actors::observe::{ObserverArgs, RecorderMsg};
 use rookery_actors::runtime::{Child, SpawnError, SpawnSpec, Spawner};
 use rookery_actors::session::RouterArgs;
@@ -41,7 +41,8 @@ use rookery_messages::store::StoreMsg;
 
 use crate::supervisor::{StopLog, SupervisorActor, SupervisorMsg, SupervisorSpec};
 
-/// Addresses that outlive every incarnation. Made first, so that the parts can be wired to each other.
+/// What outlives every incarnation: addresses, and what was learnt. Made first, so that the parts can be
+/// wired to each other.
 pub struct Cells {
     /// The store.
     pub store: Arc<AddressCell<StoreMsg>>,
@@ -51,6 +52,8 @@ pub struct Cells {
     pub recorder: Arc<AddressCell<RecorderMsg>>,
     /// Provider profiles.
     pub providers: BTreeMap<String, Arc<AddressCell<ProviderMsg>>>,
+    /// What the provider profiles' models were found not to take.
+    pub ceilings: BTreeMap<String, Arc<Ceiling>>,
     /// MCP servers.
     pub mcp: BTreeMap<String, Arc<AddressCell<McpMsg>>>,
     /// Memory.
@@ -68,7 +71,7 @@ pub struct Cells {
 impl Cells {
     /// For these profiles, MCP servers and channels.
     pub fn new<'a>(
-        profiles: impl IntoIterator<Item = &'a str>,
+        profiles: impl IntoIterator<Item = &'a str> + Clone,
         servers: impl IntoIterator<Item = &'a str>,
         channels: impl IntoIterator<Item = &'a ChannelId> + Clone,
     ) -> Self {
@@ -76,7 +79,12 @@ impl Cells {
             store: AddressCell::new(),
             observer: AddressCell::new(),
             recorder: AddressCell::new(),
-            providers: profiles.into_iter().map(|p| (p.to_owned(), AddressCell::new())).collect(),
+            providers: profiles
+                .clone()
+                .into_iter()
+                .map(|p| (p.to_owned(), AddressCell::new()))
+                .collect(),
+            ceilings: profiles.into_iter().map(|p| (p.to_owned(), Arc::default())).collect(),
             mcp: servers.into_iter().map(|s| (s.to_owned(), AddressCell::new())).collect(),
             memory: AddressCell::new(),
             intakes: channels

@@ -23,6 +23,7 @@ pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod db;
+pub mod embeddings;
 pub mod ending;
 pub mod gate;
 pub mod level;

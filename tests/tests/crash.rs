@@ -274,3 +274,22 @@ async fn kills_at_every_stage_of_a_turn_lose_nothing_and_repeat_nothing() {
     assert_eq!((ledger.accepted, ledger.answered), (5, 5));
     world.finish().await;
 }
+
+// R14
+#[tokio::test]
+async fn a_conversation_is_the_same_after_a_kill_for_people_and_for_the_next_request() {
+    let mut world = world().await;
+    world.model.script("look", [Reply::calls([Call::new("time", json!({}))]), Reply::text("late")]);
+    assert_eq!(world.api.say("c", "look at the clock").await.text(), "late");
+    world.api.say("c", "thank you").await;
+    let before = world.api.messages("webhook.ci", "c").await;
+    assert_eq!(before.len(), 6, "{before:?}");
+    let sent = world.model.last_request()["messages"].as_array().unwrap().clone();
+    world.crash().await;
+    assert_eq!(world.api.messages("webhook.ci", "c").await, before);
+    world.api.say("c", "and now").await;
+    let next = world.model.last_request()["messages"].as_array().unwrap().clone();
+    assert_eq!(next[1..sent.len()], sent[1..], "what was sent is sent again");
+    assert_eq!(next.len(), sent.len() + 2);
+    world.finish().await;
+}

@@ -388,3 +388,28 @@ async fn a_cancel_of_the_turn_that_began_a_task_takes_the_task_along() {
     task_when(&world, &task, "cancelled").await;
     world.finish().await;
 }
+
+// B11: a task that another agent does is paid for by the agent that began it, too
+#[tokio::test]
+async fn a_background_task_is_charged_to_the_day_of_the_agent_that_began_it() {
+    let config = Config::new().extra(
+        "[runtime_profiles.default.budget.agent]\nmax_tokens = 40\n[runtime_profiles.free]\n\
+         [agents.helper]\nprovider = \"main\"\nruntime_profile = \"free\"\nworkspace = \"{dir}/work\"\n\
+         channels = []\n",
+    );
+    let world = World::start(program!(), config).await;
+    let call = Call::new("spawn_subagent", json!({"task": "slow work", "agent": "helper"}));
+    world.model.script("begin it", [Reply::calls([call]), Reply::text("begun")]);
+    world.model.script("slow work", [Reply::text("found")]);
+    // Fifteen tokens a reply: two of its own …
+    let turn = world.api.say("c", "begin it").await;
+    assert_eq!((turn.text(), turn.usage.input + turn.usage.output), ("begun", 30));
+    let task = child_of(&world, &turn.id).await["id"].as_str().unwrap().to_owned();
+    task_when(&world, &task, "done").await;
+    // … and one of the task's: nothing is left.
+    let refused = world.api.say("c", "and now").await;
+    assert_eq!((refused.result(), refused.fault()), ("failed", "budget"));
+    let why = refused.error.unwrap().message;
+    assert!(why.contains("today's budget of this agent") && why.contains("45 of 40"), "{why}");
+    world.finish().await;
+}

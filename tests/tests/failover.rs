@@ -216,3 +216,21 @@ async fn every_protocol_goes_through_the_proxy_of_the_environment() {
         world.finish().await;
     }
 }
+
+// V-C7, V-L11
+#[tokio::test]
+async fn what_one_profile_was_found_not_to_take_goes_to_the_next_at_once_and_whole() {
+    let (world, spare) = with_spare(&[]).await;
+    let long = |name: &str| format!("{name} {}", "lorem ipsum ".repeat(400));
+    world.model.script("alpha", [Reply::error(400, "This model's maximum context length is 900")]);
+    spare.script("alpha", [Reply::text("read")]);
+    assert_eq!(world.api.say("c", &long("alpha")).await.text(), "read");
+    spare.script("beta", [Reply::text("read too")]);
+    assert_eq!(world.api.say("c", &long("beta")).await.text(), "read too");
+    assert!(world.model.requests_for("beta").is_empty());
+    assert!(spare.requests_for("beta")[0].to_string().contains("alpha"), "nothing is left out");
+    // What is short is the first profile's again.
+    assert_eq!(world.api.say("d", "short").await.text(), "you said: short");
+    assert_eq!(world.model.requests_for("short").len(), 1);
+    world.finish().await;
+}

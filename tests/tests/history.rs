@@ -134,7 +134,31 @@ async fn a_request_the_provider_finds_too_long_is_sent_again_without_the_oldest_
     world.finish().await;
 }
 
-// V-C8, A049
+// V-L8
+#[tokio::test]
+async fn after_an_overflow_the_oldest_turns_go_with_their_calls_and_results_and_nothing_else_changes()
+ {
+    let world = World::start(program!(), Config::new()).await;
+    world.model.rule("", one_tool_a_turn);
+    for name in ["alpha", "beta", "gamma"] {
+        world.api.say("c", &long(name)).await;
+    }
+    world.model.script("delta", [too_long(), Reply::text("it fits")]);
+    assert_eq!(world.api.say("c", "delta").await.text(), "it fits");
+    let requests = world.model.requests_for("delta");
+    let [first, second] = &requests[..] else { panic!("{} requests", requests.len()) };
+    let (first, second) = (messages(first), messages(second));
+    assert_eq!(second[0], first[0]);
+    assert_eq!(wire::text(&second[1]), Some(text::BREADCRUMB));
+    let kept = &second[2..];
+    assert!(kept.len() > 4 && kept.len() < first.len() - 1, "{kept:?}");
+    assert_eq!(kept, &first[first.len() - kept.len()..]);
+    assert_eq!(kept[0]["role"], "user", "whole turns");
+    world.model.assert_well_formed();
+    world.finish().await;
+}
+
+// V-C8, V-L8, A049
 #[tokio::test]
 async fn a_single_message_that_is_too_long_fails_once_with_the_sizes_and_the_next_starts_clean() {
     let world = World::start(program!(), Config::new()).await;

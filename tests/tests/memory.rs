@@ -10,7 +10,9 @@
 use reqwest::Method;
 use rookery_messages::tool::text;
 use rookery_tests::api::message;
+use rookery_tests::embeddings::{MockEmbeddings, Mood};
 use rookery_tests::model::{last_user, result_texts};
+use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Reply, World, program};
 use serde_json::{Value, json};
 
@@ -256,5 +258,85 @@ async fn viewers_read_the_memory_operators_forget_and_chat_callers_do_neither() 
         assert_eq!((answer.status, answer.code()), (400, "invalid_query"), "{wrong}");
     }
     assert_eq!(world.api.get(path).await, json!([]));
+    world.finish().await;
+}
+
+/// Waits until so many entries can be found by their meaning.
+async fn read(world: &World, count: u64) -> Value {
+    until(&format!("{count} entries are read"), || async {
+        let coverage = world.api.get("/admin/v1/memory/coverage").await;
+        if coverage["meanings"]["read"] == count { Ok(coverage) } else { Err(coverage.to_string()) }
+    })
+    .await
+}
+
+// R6, R11
+#[tokio::test]
+async fn what_means_the_same_is_told_without_a_common_word_and_the_best_of_a_bad_lot_is_not() {
+    let meaning = MockEmbeddings::start().await;
+    let mut world = World::start(program!(), two_agents().extra(&meaning.sections())).await;
+    let notes = [store("garage", "The automobile is red."), store("drink", TEA)];
+    on(&world, "take notes", notes);
+    assert_eq!(world.api.say("one", "take notes").await.call_states(), ["succeeded"; 2]);
+    let coverage = read(&world, 2).await;
+    assert_eq!((&coverage["entries"], &coverage["meanings"]["missing"]), (&json!(2), &json!(0)));
+    let asked = "which colour has my vehicle";
+    for life in 0..2 {
+        world.api.say(&format!("two {life}"), asked).await;
+        assert_eq!(told(&world), format!("{}{asked}", block("- garage: The automobile is red.")));
+        // Nothing has to do with it, and the likest entry is not told.
+        world.api.say(&format!("three {life}"), "sing at the wedding").await;
+        assert_eq!(told(&world), "sing at the wedding");
+        world.crash().await;
+    }
+    let recall = Call::new("memory_recall", json!({"query": "any beverage"}));
+    on(&world, "look it up", [recall]);
+    world.api.say("four", "look it up").await;
+    let found = result_texts(&world.model.last_request());
+    assert!(found[0].contains(TEA) && !found[0].contains("automobile"), "{found:?}");
+    // Nothing was read twice, and another agent is told nothing.
+    let inputs: Vec<Value> = meaning.asked().iter().map(|body| body["input"].clone()).collect();
+    let texts = inputs.iter().flat_map(|input| input.as_array().unwrap());
+    assert_eq!(texts.filter(|text| text.as_str().unwrap().contains("automobile")).count(), 1);
+    let answer =
+        world.api.post("/v1/channels/webhook/other?wait=30", &message("o1", "one", asked)).await;
+    assert_eq!(answer.body["outcome"], "answered", "{answer:?}");
+    assert_eq!(last_user(&world.model.last_request()), asked);
+    let shown = world.cli(&["memory", "coverage"]).await;
+    assert!(shown.out.contains("words and meaning") && shown.out.contains("embed-1"), "{shown:?}");
+    world.finish().await;
+}
+
+// V-B8, I8, I12
+#[tokio::test]
+async fn meanings_that_can_not_be_had_cost_neither_a_turn_nor_a_note_and_are_counted() {
+    let meaning = MockEmbeddings::start().await;
+    let world = World::start(program!(), Config::new().extra(&meaning.sections())).await;
+    meaning.mood(Mood::Fails(503));
+    on(&world, "take notes", [store("garage", "The automobile is red.")]);
+    assert_eq!(world.api.say("one", "take notes").await.call_states(), ["succeeded"]);
+    let failures = || async {
+        let metrics = world.api.metrics().await;
+        metrics.sum("rookery_memory_meaning_failures_total", &["what=\"entries\""])
+    };
+    until("the failure is counted", || async {
+        if failures().await >= 1.0 { Ok(()) } else { Err("none yet".to_owned()) }
+    })
+    .await;
+    let coverage = world.api.get("/admin/v1/memory/coverage").await;
+    assert_eq!(coverage["meanings"]["missing"], 1, "{coverage}");
+    assert!(coverage["meanings"]["trouble"].as_str().unwrap().contains("503"), "{coverage}");
+    // By words, whatever the endpoint does.
+    for mood in [Mood::Fails(401), Mood::Fails(400)] {
+        meaning.mood(mood);
+        let asked = format!("is the automobile red {mood:?}");
+        world.api.say(&asked, &asked).await;
+        assert!(told(&world).contains("- garage: The automobile is red."), "{mood:?}");
+    }
+    let log = world.service.log();
+    assert_eq!(log.matches("memory goes by words alone").count(), 1, "{log}");
+    // It is back: what was stored meanwhile is read.
+    meaning.mood(Mood::Fine);
+    read(&world, 1).await;
     world.finish().await;
 }

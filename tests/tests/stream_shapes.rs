@@ -8,8 +8,9 @@
 )]
 
 use bytes::Bytes;
-use rookery_tests::model::result_texts;
-use rookery_tests::{Config, Reply, World, program};
+use rookery_tests::model::{paired_results, result_texts};
+use rookery_tests::sse::{kinds, visible};
+use rookery_tests::{Config, Gate, Reply, World, program};
 use serde_json::{Value, json};
 
 async fn world() -> World {
@@ -291,5 +292,48 @@ async fn a_retry_before_the_first_byte_succeeds_and_follows_the_providers_advice
     let turn = world.api.say("c", "busy").await;
     assert_eq!((turn.text(), world.model.count()), ("at last", 3));
     assert!(began.elapsed().as_millis() >= 1_000, "the advice was not followed");
+    world.finish().await;
+}
+
+// R8
+#[tokio::test]
+async fn text_is_shown_before_the_call_behind_it_is_whole_and_the_call_runs_once_the_stream_has_ended()
+ {
+    let world = world().await;
+    let (half, end) = (Gate::new(), Gate::new());
+    let part = |arguments: &str| {
+        calls(
+            json!([{"index": 0, "id": "z", "function": {"name": "file_write", "arguments": arguments}}]),
+        )
+    };
+    let more = |arguments: &str| calls(json!([{"index": 0, "function": {"arguments": arguments}}]));
+    let first = events(&[chunk(json!({"content": "Let me write it down. "}), Value::Null)])
+        .then(events(&[part("{\"path\": \"a.txt\", ")]))
+        .gate(&half)
+        .then(events(&[more("\"content\": \"down\"}")]))
+        .gate(&end)
+        .complete("tool_calls");
+    world.model.script("note", [first, Reply::deltas(["It is ", "down."])]);
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", "note this").await;
+    let mut told = ws.until("delta").await;
+    assert_eq!(visible(&told), "Let me write it down. ");
+    half.open();
+    end.reached().await;
+    // All of the call has come, and the stream is still open.
+    assert!(!world.work("a.txt").exists());
+    end.open();
+    told.extend(ws.until("ended").await);
+    assert_eq!(world.read("a.txt"), "down");
+    let shown: Vec<_> = kinds(&told).into_iter().filter(|kind| *kind != "usage").collect();
+    let order = ["delta", "tool_call", "tool_result", "delta", "ended"];
+    let mut rest = shown.iter();
+    assert!(order.iter().all(|kind| rest.any(|seen| seen == kind)), "{shown:?}");
+    // A new stream, with the result.
+    let requests = world.model.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(paired_results(&requests[1]).len(), 1, "{}", requests[1]);
+    assert_eq!(told.last().unwrap()["reply"], "It is down.");
+    ws.close().await;
     world.finish().await;
 }

@@ -9,7 +9,7 @@
 
 use rookery_messages::tool::text;
 use rookery_tests::api::{fresh_id, message};
-use rookery_tests::model::last_user;
+use rookery_tests::model::{last_user, paired_results};
 use rookery_tests::sse::{kinds, visible};
 use rookery_tests::wait::until;
 use rookery_tests::{Call, Config, Gate, Reply, World, db, program};
@@ -457,5 +457,62 @@ async fn a_turn_whose_agent_is_not_configured_any_more_can_be_cancelled() {
     let turn = world.api.ended(&id).await;
     assert_eq!(turn.result(), "cancelled", "{turn:?}");
     assert_eq!(world.api.say("c", "hello").await.result(), "answered");
+    world.finish().await;
+}
+
+// R16: what each step leaves for the next, seen from outside
+#[tokio::test]
+async fn one_turn_goes_through_its_steps_from_the_window_to_the_iteration_cap() {
+    let config = Config::new()
+        .level("supervised")
+        .agent("approval_route = \"admin\"")
+        .runtime("max_tool_iterations = 1")
+        .runtime("at_cap = \"summary\"")
+        .extra("[agents.home.tool_receipts]\nenabled = true");
+    let world = World::start(program!(), config).await;
+    world.put("note.txt", "the key is key-for-the-mock-model\n");
+    let mut ws = world.api.ws("c").await;
+    ws.say("1", &format!("earlier {}", "lorem ipsum ".repeat(300))).await;
+    ws.until("ended").await;
+    let command = "cp note.txt copy.txt && cat copy.txt";
+    let call = json!({"name": "shell", "arguments": {"command": command}});
+    let asked = format!("look.\n<tool_call>{call}</tool_call>");
+    world.model.script("go", [Reply::deltas(["Let me ", &asked])]);
+    let too_long = Reply::error(400, "This model's maximum context length is 900 tokens");
+    world.model.script("Without calling any tool", [too_long, Reply::text("It is read.")]);
+    ws.say("2", "go").await;
+    // Prepared, judged, shown to somebody; nothing has run.
+    let mut events = ws.until("approval").await;
+    let turn = events.last().unwrap()["turn"].as_str().unwrap().to_owned();
+    let approval = world.api.approval_of(&turn).await;
+    assert_eq!(approval["arguments"]["command"], command);
+    assert!(!world.work("copy.txt").exists());
+    assert_eq!(world.api.decide(&approval, &json!({"decision": "approve"})).await.status, 200);
+    events.extend(ws.until("ended").await);
+    let requests = world.model.requests().split_off(1);
+    assert_eq!(requests.len(), 3, "{events:#?}");
+    // Window and tools: all of the conversation, and what may be called.
+    assert!(requests[0].to_string().contains("lorem ipsum") && requests[0]["tools"].is_array());
+    // Results, in the history: paired, cleaned of the secret, with a receipt. At the cap: no tools.
+    assert!(requests[1].get("tools").is_none(), "{}", requests[1]);
+    let [(_, result)] = &paired_results(&requests[1])[..] else { panic!("{}", requests[1]) };
+    assert!(
+        result.contains("the key is [redacted]") && !result.contains("for-the-mock"),
+        "{result}"
+    );
+    assert!(result.contains("receipt"), "{result}");
+    // Recovery: the oldest turn is left out, the pair is not.
+    assert!(!requests[2].to_string().contains("lorem ipsum"), "{}", requests[2]);
+    assert_eq!(paired_results(&requests[2]), paired_results(&requests[1]));
+    // What was shown, in its order: text, question, call, result, what was left out, the end.
+    let order = ["delta", "approval", "tool_call", "tool_result", "notice", "ended"];
+    let seen = kinds(&events);
+    let first = order.map(|kind| seen.iter().position(|it| *it == kind).unwrap());
+    assert!(first.is_sorted(), "{seen:?}");
+    assert!(!visible(&events).contains("tool_call"), "{}", visible(&events));
+    let reply = events.last().unwrap()["reply"].as_str().unwrap();
+    assert_eq!(reply, "It is read.\n\n[Stopped after 1 tool rounds, the limit of this agent.]");
+    assert_eq!(world.api.turn(&turn).await.call_states(), ["succeeded"]);
+    ws.close().await;
     world.finish().await;
 }

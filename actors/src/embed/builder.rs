@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use rookery_messages::channel::QueuePolicy;
 use rookery_messages::hook::Hook;
+use rookery_messages::memory::Memory;
 use rookery_messages::model::ModelProvider;
 use rookery_messages::observe::Observer;
 use rookery_messages::settings::{
-    Durability, Price, RetentionSettings, RiskProfile, RuntimeProfile,
+    Durability, Price, RetentionSettings, RiskProfile, RuntimeProfile, Secret,
 };
 use rookery_messages::time::World;
 use rookery_messages::tool::Tool;
 
 use super::agent::Agent;
 use super::{EmbedError, tree};
+use crate::memory::Floor;
 use crate::runtime::system_world;
 use crate::tool::registry::Registry;
 
 /// Builds an [`Agent`].
 pub struct AgentBuilder {
-    pub(super) provider: Arc<dyn ModelProvider>,
+    pub(super) providers: Vec<Arc<dyn ModelProvider>>,
     pub(super) system_prompt: String,
     pub(super) tools: Registry,
     pub(super) refused_tool: Option<EmbedError>,
@@ -39,12 +41,28 @@ pub struct AgentBuilder {
     pub(super) hooks: Vec<Arc<dyn Hook>>,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) world: World,
+    pub(super) memory: Option<Remembers>,
+    pub(super) floor: Floor,
+    pub(super) secrets: Vec<Secret>,
+}
+
+/// Where an embedded agent remembers.
+pub(super) enum Remembers {
+    /// In a file that goes with the agent.
+    WithAgent,
+    /// In this file.
+    File(PathBuf),
+    /// In a backend of the program's own.
+    Own(Arc<dyn Memory>),
 }
 
 impl AgentBuilder {
     pub(super) fn new(provider: Arc<dyn ModelProvider>) -> Self {
         Self {
-            provider,
+            providers: vec![provider],
+            memory: None,
+            floor: Floor::default(),
+            secrets: Vec::new(),
             system_prompt: "You are a helpful assistant.".to_owned(),
             tools: Registry::new(),
             refused_tool: None,
@@ -68,6 +86,43 @@ impl AgentBuilder {
     /// What the model is told first.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.system_prompt = text.into();
+        self
+    }
+
+    /// Adds a provider that is asked when those before it can't answer.
+    pub fn fallback(mut self, provider: Arc<dyn ModelProvider>) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// The agent remembers from one conversation to the next, for as long as it lives: its turns are told
+    /// what has to do with their message, and the memory tools are on offer.
+    pub fn remembers(mut self) -> Self {
+        self.memory = Some(Remembers::WithAgent);
+        self
+    }
+
+    /// As [`AgentBuilder::remembers`], in a file that outlives the agent.
+    pub fn remembers_in(mut self, file: impl Into<PathBuf>) -> Self {
+        self.memory = Some(Remembers::File(file.into()));
+        self
+    }
+
+    /// As [`AgentBuilder::remembers`], in a backend of your own. It is closed with the agent.
+    pub fn memory(mut self, memory: Arc<dyn Memory>) -> Self {
+        self.memory = Some(Remembers::Own(memory));
+        self
+    }
+
+    /// Which entries turns are told unasked. Default: relevance 0.4, halved every seven days.
+    pub fn recall_floor(mut self, floor: Floor) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    /// A text that is taken out wherever it would be shown, logged or remembered.
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secrets.push(secret);
         self
     }
 

@@ -35,6 +35,92 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Provider, tools and memory are trait objects: [`ModelProvider`], [`Tool`] and [`Memory`] of
+//! `rookery-messages`, in any number of implementations. An agent [remembers](AgentBuilder::remembers) in a
+//! database by itself; this one knows what a program of its own has to say:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use futures_util::stream;
+//! use rookery_actors::Agent;
+//! use rookery_messages::BoxFuture;
+//! use rookery_messages::ids::{AgentName, MemoryId};
+//! use rookery_messages::memory::*;
+//! use rookery_messages::model::*;
+//!
+//! /// Says again what it is told.
+//! struct Echo;
+//!
+//! impl ModelProvider for Echo {
+//!     fn kind(&self) -> &str {
+//!         "echo"
+//!     }
+//!     fn model(&self) -> &str {
+//!         "echo-1"
+//!     }
+//!     fn stream(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+//!         let told = request.messages.last().map(|it| it.text().to_owned()).unwrap_or_default();
+//!         let end = ModelDelta::Ended { calls: vec![], finish: FinishReason::Stop };
+//!         let deltas = [Ok(ModelDelta::Text(told)), Ok(end)];
+//!         Box::pin(async { Ok(Box::pin(stream::iter(deltas)) as ModelStream) })
+//!     }
+//! }
+//!
+//! /// What the house rules say. Nobody changes them here.
+//! struct HouseRules;
+//!
+//! type Answer<'a, T> = BoxFuture<'a, Result<T, MemoryError>>;
+//!
+//! impl Memory for HouseRules {
+//!     fn store(&self, _: NewMemory) -> Answer<'_, Stored> {
+//!         Box::pin(async { Err(MemoryError::Invalid("the house rules stand".to_owned())) })
+//!     }
+//!     fn recall(&self, query: RecallQuery) -> Answer<'_, Vec<Recalled>> {
+//!         let rule = MemoryEntry {
+//!             id: MemoryId(uuid::Uuid::from_u128(1)),
+//!             agent: query.filter.agent.unwrap_or(AgentName::new("embedded")),
+//!             scope: MemoryScope::Agent,
+//!             key: "shoes".to_owned(),
+//!             content: "Shoes stay outside.".to_owned(),
+//!             category: Category::Core,
+//!             source: Source::User,
+//!             via: None,
+//!             turn: None,
+//!             created_at: jiff::Timestamp::UNIX_EPOCH,
+//!             updated_at: jiff::Timestamp::UNIX_EPOCH,
+//!             superseded_by: None,
+//!         };
+//!         let fits = query.text.contains("shoes");
+//!         let found = fits.then_some(Recalled { entry: rule, score: Some(1.0) });
+//!         Box::pin(async { Ok(found.into_iter().collect()) })
+//!     }
+//!     fn list(&self, _: ListQuery) -> Answer<'_, Vec<MemoryEntry>> {
+//!         Box::pin(async { Ok(vec![]) })
+//!     }
+//!     fn get(&self, _: MemoryId) -> Answer<'_, Option<MemoryEntry>> {
+//!         Box::pin(async { Ok(None) })
+//!     }
+//!     fn forget(&self, _: Forget) -> Answer<'_, u64> {
+//!         Box::pin(async { Ok(0) })
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), rookery_actors::embed::EmbedError> {
+//! let agent = Agent::builder(Arc::new(Echo)).memory(Arc::new(HouseRules)).build().await?;
+//! let answer = agent.send("a", "where do my shoes go?").await?.finish().await?;
+//! let told = answer.reply.unwrap_or_default();
+//! assert!(told.contains("- shoes: Shoes stay outside.") && told.ends_with("where do my shoes go?"));
+//! agent.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Memory`]: rookery_messages::memory::Memory
+//! [`ModelProvider`]: rookery_messages::model::ModelProvider
+//! [`Tool`]: rookery_messages::tool::Tool
 
 mod agent;
 mod builder;

@@ -8,9 +8,10 @@ use rookery_messages::approval::Decision;
 use rookery_messages::chat::Usage;
 use rookery_messages::event::TurnEventKind;
 use rookery_messages::model::{
-    FinishReason, ModelDelta, ModelError, ModelProvider, ModelRequest, ModelStream, RawCall,
+    FinishReason, ModelDelta, ModelError, ModelErrorClass, ModelProvider, ModelRequest,
+    ModelStream, RawCall,
 };
-use rookery_messages::settings::Durability;
+use rookery_messages::settings::{AutonomyLevel, Durability, RiskProfile, Secret};
 use rookery_messages::tool::{
     CallEffects, Effects, Reach, Tool, ToolContext, ToolResult, ToolSpec,
 };
@@ -184,6 +185,92 @@ async fn the_program_answers_approvals_if_it_said_so() {
     }
 }
 
+/// Remembers what it is told to, and echoes all else with what it was told before it.
+struct Remembering;
+
+impl ModelProvider for Remembering {
+    fn kind(&self) -> &str {
+        "remembering"
+    }
+
+    fn model(&self) -> &str {
+        "remembering-1"
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        let last = request.messages.last().map(|m| m.text().to_owned()).unwrap_or_default();
+        let deltas = match last.strip_prefix("remember ") {
+            Some(content) => {
+                let arguments = json!({ "key": "note", "content": content }).to_string();
+                let name = "memory_store".to_owned();
+                let calls = vec![RawCall { provider_id: None, name, arguments }];
+                vec![Ok(ModelDelta::Ended { calls, finish: FinishReason::ToolCalls })]
+            }
+            None => vec![
+                Ok(ModelDelta::Text(last)),
+                Ok(ModelDelta::Ended { calls: Vec::new(), finish: FinishReason::Stop }),
+            ],
+        };
+        Box::pin(async { Ok(Box::pin(futures_util::stream::iter(deltas)) as ModelStream) })
+    }
+}
+
+fn trusting() -> RiskProfile {
+    RiskProfile { level: AutonomyLevel::Full, ..RiskProfile::default() }
+}
+
+// R15, R5, R11
+#[tokio::test]
+async fn an_agent_that_remembers_tells_its_next_conversation_also_after_it_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("memory.db");
+    let builder = || {
+        let builder = Agent::builder(Arc::new(Remembering)).risk(trusting());
+        builder.secret(Secret::new("hunter2-hunter2"))
+    };
+    let agent = builder().remembers_in(&file).build().await.unwrap();
+    let said = async |agent: &Agent, conversation: &str, text: &str| {
+        agent.send(conversation, text).await.unwrap().finish().await.unwrap().reply.unwrap()
+    };
+    let note = "remember the boat is green, its code hunter2-hunter2";
+    assert!(said(&agent, "a", note).await.contains("note"));
+    let told = "- note: the boat is green, its code [redacted]";
+    let asked = "which colour has the boat";
+    assert!(said(&agent, "b", asked).await.contains(told));
+    agent.close().await;
+    let agent = builder().remembers_in(&file).build().await.unwrap();
+    assert!(said(&agent, "c", asked).await.contains(told));
+    agent.close().await;
+    // A memory that goes with the agent begins empty, and without one there is nothing to be told.
+    for builder in [builder().remembers(), builder()] {
+        let agent = builder.build().await.unwrap();
+        assert_eq!(said(&agent, "d", asked).await, asked);
+        agent.close().await;
+    }
+}
+
+// R17
+#[tokio::test]
+async fn a_fallback_answers_when_the_provider_before_it_can_not() {
+    struct Closed;
+    impl ModelProvider for Closed {
+        fn kind(&self) -> &str {
+            "closed"
+        }
+        fn model(&self) -> &str {
+            "closed-1"
+        }
+        fn stream(&self, _: ModelRequest) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+            Box::pin(async { Err(ModelError::new(ModelErrorClass::Auth, "no such key")) })
+        }
+    }
+    let (provider, _) = echo();
+    let agent = Agent::builder(Arc::new(Closed)).fallback(provider).build().await.unwrap();
+    let finished = agent.send("a", "one").await.unwrap().finish().await.unwrap();
+    assert_eq!(finished.reply.as_deref(), Some("1: one"));
+    agent.close().await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_built_is_said_at_once() {
     let (provider, _) = echo();
@@ -197,5 +284,8 @@ async fn what_cannot_be_built_is_said_at_once() {
     assert!(error.to_string().contains("the workspace can't be made"), "{error}");
     let (provider, _) = echo();
     let broken = Agent::builder(provider).store(file.join("x.db"), Durability::Process);
+    assert!(matches!(broken.build().await, Err(EmbedError::Start(_))));
+    let (provider, _) = echo();
+    let broken = Agent::builder(provider).remembers_in(file.join("x.db"));
     assert!(matches!(broken.build().await, Err(EmbedError::Start(_))));
 }

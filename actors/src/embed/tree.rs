@@ -1,6 +1,6 @@
 //! The actors of an embedded agent, below one of its own.
 //!
-//! `embedded` owns store, observer, provider, router and intake; it starts them in this order and stops
+//! `embedded` owns store, observer, providers, memory, router and intake; it starts them in this order and stops
 //! them against it: the turns write until they are gone. There is no restarting here: if one of them
 //! fails, all end, and the program is told by what it asks next. What is in the store is safe.
 
@@ -12,17 +12,24 @@ use std::time::Duration;
 use rookery_messages::address::{Address, Message};
 use rookery_messages::exit::{ActorError, StopReason};
 use rookery_messages::ids::{ActorId, AgentName, ChannelId, TurnId};
-use rookery_messages::settings::ToolMode;
+use rookery_messages::memory::Memory;
+use rookery_messages::model::ModelProvider;
+use rookery_messages::settings::{Durability, Secret, ToolMode};
 use rookery_messages::store::{ClaimTerms, Store};
+use rookery_messages::time::World;
+use rookery_messages::tool::Tool;
 use tokio::sync::oneshot;
 
 use super::agent::{Agent, Parts};
+use super::builder::Remembers;
 use super::folder::Folder;
 use super::{AgentBuilder, EmbedError};
 use crate::channel::commands::Stopper;
 use crate::channel::{Intake, IntakeArgs, IntakeHandle};
 use crate::hook::Hooks;
-use crate::model::{ProfileRef, ProviderActor, ProviderArgs, Sight};
+use crate::memory::sqlite::{SqliteMemory, SqliteMemoryOptions};
+use crate::memory::{self, Floor, MemoryActor, MemoryArgs, MemoryClient, MemoryLink, OpenMemory};
+use crate::model::{Ceiling, ProfileRef, ProviderActor, ProviderArgs, Sight};
 use crate::observe::{EventHub, ObserverActor, ObserverArgs, ObserverHandle};
 use crate::policy::gate::Gate;
 use crate::policy::redact::Redactor;
@@ -34,7 +41,7 @@ use crate::store::sqlite::{SqliteOptions, open, open_reader};
 use crate::store::{OpenStore, OpenedStore, StoreActor, StoreClient};
 use crate::turn::budget::Prices;
 use crate::turn::delegate::Nested;
-use crate::turn::{AgentBundle, ChannelFacts, Narrowing, TurnDeps};
+use crate::turn::{AgentBundle, ChannelFacts, MemoryAccess, Narrowing, TurnDeps};
 
 /// The one channel there is.
 pub(super) const CHANNEL: &str = "direct";
@@ -44,6 +51,10 @@ pub(super) const AGENT: &str = "embedded";
 const GRACE: Duration = Duration::from_secs(30);
 /// A conversation's actor ends after this idle time.
 const IDLE: Duration = Duration::from_secs(60);
+/// How long a turn waits for memory.
+const RECALL_LIMIT: Duration = Duration::from_secs(1);
+/// Most entries an agent remembers.
+const MOST_REMEMBERED: u64 = 10_000;
 /// About how many characters a token stands for, at most.
 const CHARS_PER_TOKEN: u64 = 6;
 /// Most characters of history loaded when the window has no limit.
@@ -55,6 +66,7 @@ pub(super) struct Embedded;
 pub(super) struct EmbeddedArgs {
     builder: Box<AgentBuilder>,
     open: OpenStore,
+    memory: Option<OpenMemory>,
     workspace: PathBuf,
     ready: oneshot::Sender<Result<Parts, EmbedError>>,
 }
@@ -101,8 +113,8 @@ impl Supervised for Embedded {
         match message {
             EmbeddedMsg::Begin => {
                 let Some(args) = state.args.take() else { return Ok(()) };
-                let EmbeddedArgs { builder, open, workspace, ready } = args;
-                let parts = state.begin(ctx, *builder, open, workspace).await;
+                let EmbeddedArgs { builder, open, memory, workspace, ready } = args;
+                let parts = state.begin(ctx, *builder, open, memory, workspace).await;
                 let failed = parts.is_err();
                 let nobody_waits = ready.send(parts).is_err();
                 if failed || nobody_waits {
@@ -172,11 +184,63 @@ impl Children {
         Ok(child)
     }
 
+    /// The providers' actors, in the order they are asked.
+    async fn providers(
+        &mut self,
+        ctx: &mut Ctx<Embedded>,
+        providers: Vec<Arc<dyn ModelProvider>>,
+    ) -> Result<Arc<[ProfileRef]>, EmbedError> {
+        let mut chain = Vec::with_capacity(providers.len());
+        for (at, provider) in providers.into_iter().enumerate() {
+            let (name, segment) = match at {
+                0 => (AGENT.to_owned(), "provider".to_owned()),
+                at => (format!("fallback-{at}"), format!("fallback/{at}")),
+            };
+            let ceiling: Arc<Ceiling> = Arc::default();
+            let args = ProviderArgs {
+                name: name.clone(),
+                provider,
+                max_concurrency: 64,
+                requests_per_minute: None,
+                max_retry_after: std::time::Duration::from_secs(300),
+                ceiling: Arc::clone(&ceiling),
+            };
+            let actor = self.child::<ProviderActor>(ctx, SpawnSpec::new(segment), args).await?;
+            chain.push(ProfileRef {
+                name,
+                address: actor.address,
+                max_attempts: 4,
+                tool_mode: ToolMode::Native,
+                sight: Sight::default(),
+                ceiling,
+            });
+        }
+        Ok(chain.into())
+    }
+
+    /// Memory's actor: what turns are told of it, and its tools.
+    async fn memory(
+        &mut self,
+        ctx: &mut Ctx<Embedded>,
+        open: OpenMemory,
+        floor: Floor,
+        (redactor, world): (&Arc<Redactor>, &World),
+    ) -> Result<(MemoryAccess, [Arc<dyn Tool>; 4]), EmbedError> {
+        let link: Arc<MemoryLink> = Arc::default();
+        let args = MemoryArgs { open, link: Arc::clone(&link) };
+        let actor =
+            self.child::<MemoryActor>(ctx, SpawnSpec::new("memory").mailbox(256), args).await?;
+        let memory: Arc<dyn Memory> = Arc::new(MemoryClient::new(actor.address, link));
+        let tools = memory::tools::all(&memory, redactor, world);
+        Ok((MemoryAccess { memory, floor, deadline: RECALL_LIMIT, suppressed: false }, tools))
+    }
+
     async fn begin(
         &mut self,
         ctx: &mut Ctx<Embedded>,
-        builder: AgentBuilder,
+        mut builder: AgentBuilder,
         open: OpenStore,
+        memory: Option<OpenMemory>,
         workspace: PathBuf,
     ) -> Result<Parts, EmbedError> {
         let world = ctx.world().clone();
@@ -187,14 +251,20 @@ impl Children {
         let spec = SpawnSpec::new("observer").mailbox(4_096);
         let observer = self.child::<ObserverActor>(ctx, spec, args).await?;
         let observer = ObserverHandle::new(observer.address);
-        let args = ProviderArgs {
-            name: AGENT.to_owned(),
-            provider: builder.provider,
-            max_concurrency: 64,
-            requests_per_minute: None,
-            max_retry_after: std::time::Duration::from_secs(300),
+        let redactor = Arc::new(Redactor::new(builder.secrets.iter().map(Secret::expose)));
+        let providers = std::mem::take(&mut builder.providers);
+        let chain = self.providers(ctx, providers).await?;
+        let memory = match memory {
+            Some(open) => {
+                let (access, tools) =
+                    self.memory(ctx, open, builder.floor, (&redactor, &world)).await?;
+                for tool in tools {
+                    builder.tools.insert(tool)?;
+                }
+                Some(access)
+            }
+            None => None,
         };
-        let provider = self.child::<ProviderActor>(ctx, SpawnSpec::new("provider"), args).await?;
         let hub = EventHub::new(world.clone());
         let channel = ChannelId::new(CHANNEL);
         let history = match builder.runtime.max_context_tokens {
@@ -203,13 +273,7 @@ impl Children {
         };
         let bundle = AgentBundle {
             name: AgentName::new(AGENT),
-            chain: Arc::new([ProfileRef {
-                name: AGENT.to_owned(),
-                address: provider.address,
-                max_attempts: 4,
-                tool_mode: ToolMode::Native,
-                sight: Sight::default(),
-            }]),
+            chain,
             models: Arc::default(),
             vision: Arc::default(),
             tools: Arc::new(builder.tools),
@@ -224,7 +288,7 @@ impl Children {
             approval_inherits: false,
             receipts: Default::default(),
             anchor: Arc::default(),
-            memory: None,
+            memory,
         };
         let facts = ChannelFacts {
             posts_replies: false,
@@ -243,7 +307,7 @@ impl Children {
             store: store.clone(),
             hub: Arc::clone(&hub),
             observer: observer.clone(),
-            redactor: Arc::new(Redactor::new([])),
+            redactor,
             agents: HashMap::from([(AgentName::new(AGENT), Arc::new(bundle))]),
             router: Address::new(Arc::clone(&cell)),
             nested: Nested::default(),
@@ -293,16 +357,26 @@ impl Children {
     }
 }
 
+/// Opens what the agent remembers in; `file`, if it goes with the agent.
+fn remembering(memory: Remembers, file: PathBuf, durability: Durability) -> OpenMemory {
+    let path = match memory {
+        Remembers::Own(own) => return Arc::new(move || Ok(Arc::clone(&own))),
+        Remembers::File(path) => path,
+        Remembers::WithAgent => file,
+    };
+    let options = SqliteMemoryOptions { path, durability, max_entries: MOST_REMEMBERED };
+    Arc::new(move || Ok(Arc::new(SqliteMemory::open(&options)?)))
+}
+
 /// Prepares the folders and starts all of it.
 pub(super) async fn build(mut builder: AgentBuilder) -> Result<Agent, EmbedError> {
     if let Some(error) = builder.refused_tool.take() {
         return Err(error);
     }
-    let folder = if builder.workspace.is_some() && builder.store.is_some() {
-        None
-    } else {
-        Some(Folder::new(&builder.world)?)
-    };
+    let all_named = builder.workspace.is_some()
+        && builder.store.is_some()
+        && !matches!(builder.memory, Some(Remembers::WithAgent));
+    let folder = if all_named { None } else { Some(Folder::new(&builder.world)?) };
     let inside = |name: &str| folder.as_ref().map(|folder| folder.path().join(name));
     let workspace = builder.workspace.clone().or_else(|| inside("work")).unwrap_or_default();
     let path = builder.store.clone().or_else(|| inside("rookery.db")).unwrap_or_default();
@@ -312,6 +386,10 @@ pub(super) async fn build(mut builder: AgentBuilder) -> Result<Agent, EmbedError
         source,
     })?;
     let (durability, world) = (builder.durability, builder.world.clone());
+    let memory = builder.memory.take().map(|memory| {
+        let file = inside("memory.db").unwrap_or_default();
+        remembering(memory, file, durability)
+    });
     let clock = world.clone();
     let open: OpenStore = Arc::new(move || {
         let options = SqliteOptions { path: path.clone(), durability };
@@ -325,7 +403,7 @@ pub(super) async fn build(mut builder: AgentBuilder) -> Result<Agent, EmbedError
     });
     let spawner = Spawner::new(Directory::new(world.clone()), world);
     let (ready, parts) = oneshot::channel();
-    let args = EmbeddedArgs { builder: Box::new(builder), open, workspace, ready };
+    let args = EmbeddedArgs { builder: Box::new(builder), open, memory, workspace, ready };
     let spec = SpawnSpec::new("embedded").mailbox(4_096).grace(GRACE);
     let root = spawner
         .spawn::<Embedded>(spec, args)

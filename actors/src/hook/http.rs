@@ -7,6 +7,7 @@ use rookery_messages::hook::HookError;
 use rookery_messages::settings::Secret;
 
 use super::external::MAX_ANSWER_BYTES;
+use crate::outbound;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -22,11 +23,9 @@ impl Endpoint {
     pub(super) fn new(url: &str, token: Option<&Secret>) -> Result<Self, String> {
         let url =
             reqwest::Url::parse(url).map_err(|error| format!("its `url` is wrong: {error}"))?;
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
+        let client = outbound::client()
             .no_proxy()
             .connect_timeout(CONNECT_LIMIT)
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| error.to_string())?;
         Ok(Self { url, token: token.cloned(), client })
@@ -42,6 +41,7 @@ impl Endpoint {
             request = request.bearer_auth(token.expose());
         }
         let mut response = request.send().await.map_err(failed)?;
+        outbound::heard(&response);
         if !response.status().is_success() {
             return Err(HookError(format!("it answered with status {}", response.status())));
         }

@@ -46,7 +46,7 @@ impl Supervised for MemoryActor {
     type Args = MemoryArgs;
     type State = MemoryState;
 
-    fn start(_: &mut Ctx<Self>, args: MemoryArgs) -> Result<MemoryState, ActorError> {
+    fn start(ctx: &mut Ctx<Self>, args: MemoryArgs) -> Result<MemoryState, ActorError> {
         let backend = (args.open)().map_err(|error| match error {
             MemoryError::Corrupt(_) | MemoryError::Newer { .. } => {
                 ActorError::permanent(error.to_string())
@@ -54,6 +54,11 @@ impl Supervised for MemoryActor {
             _ => ActorError::transient(error.to_string()),
         })?;
         args.link.set(&backend);
+        let tended = Arc::clone(&backend);
+        ctx.task(async move {
+            tended.tend().await;
+            None
+        });
         Ok(MemoryState { backend, requests: 0 })
     }
 
@@ -79,6 +84,9 @@ impl Supervised for MemoryActor {
             }
             MemoryMsg::Forget(what, reply) => {
                 ctx.task(answer(reply, async move { backend.forget(what).await }));
+            }
+            MemoryMsg::Coverage(reply) => {
+                ctx.task(answer(reply, async move { backend.coverage().await }));
             }
         }
         Ok(())

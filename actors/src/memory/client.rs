@@ -8,8 +8,8 @@ use rookery_messages::BoxFuture;
 use rookery_messages::address::{Address, SendError};
 use rookery_messages::ids::MemoryId;
 use rookery_messages::memory::{
-    Forget, ListQuery, Memory, MemoryEntry, MemoryError, MemoryMsg, MemoryReply, NewMemory,
-    RecallQuery, Recalled, Stored,
+    Coverage, Forget, ListQuery, Memory, MemoryEntry, MemoryError, MemoryMsg, MemoryReply,
+    NewMemory, RecallQuery, Recalled, Stored,
 };
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -93,6 +93,10 @@ impl Memory for MemoryClient {
 
     fn forget(&self, what: Forget) -> BoxFuture<'_, Result<u64, MemoryError>> {
         self.ask(|reply| MemoryMsg::Forget(what, reply))
+    }
+
+    fn coverage(&self) -> BoxFuture<'_, Result<Option<Coverage>, MemoryError>> {
+        self.ask(MemoryMsg::Coverage)
     }
 
     fn is_empty(&self) -> bool {

@@ -7,6 +7,8 @@
 
 mod actor;
 mod client;
+mod hybrid;
+mod meaning;
 mod policy;
 mod render;
 mod routes;
@@ -17,6 +19,8 @@ mod words;
 
 pub use actor::{MemoryActor, MemoryArgs, OpenMemory};
 pub use client::{MemoryClient, MemoryLink};
+pub use hybrid::{HybridArgs, HybridMemory};
+pub use meaning::{Embedder, Likeness, MAX_DIMENSIONS};
 pub use policy::{Injection, injection};
 pub use render::{Block, Floor, arranged, render};
 pub use routes::{AuditHook, router};

@@ -58,6 +58,12 @@ pub struct Floor {
     pub half_life: SignedDuration,
 }
 
+impl Default for Floor {
+    fn default() -> Self {
+        Self { least: 0.4, half_life: SignedDuration::from_hours(7 * 24) }
+    }
+}
+
 /// What a model is told.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Block {

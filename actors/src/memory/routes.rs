@@ -40,6 +40,7 @@ struct Routes {
 pub fn router(memory: Arc<dyn Memory>, world: World, audit: AuditHook) -> Router {
     Router::new()
         .route("/admin/v1/memory", get(list).delete(forget))
+        .route("/admin/v1/memory/coverage", get(coverage))
         .route("/admin/v1/memory/{id}", get(show).delete(forget_one))
         .with_state(Arc::new(Routes { memory, world, audit }))
 }
@@ -164,6 +165,16 @@ async fn show(
     let id: MemoryId = id.parse().map_err(|_| unknown())?;
     let entry = routes.memory.get(id).await.map_err(error)?.ok_or_else(unknown)?;
     Ok(Json(entry).into_response())
+}
+
+/// `GET /admin/v1/memory/coverage`: `{entries, meanings: {model, read, refused, missing, trouble?} | null}`;
+/// null if the backend can't tell.
+async fn coverage(
+    State(routes): State<Arc<Routes>>,
+    caller: AnyCaller,
+) -> Result<Response, ApiError> {
+    authorise(caller, AuthRole::Viewer, "read the memory")?;
+    Ok(Json(routes.memory.coverage().await.map_err(error)?).into_response())
 }
 
 /// `DELETE /admin/v1/memory/<id>`: the entry with all its versions.

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::ceiling::Ceiling;
 use super::gallery::ImageFolder;
 use super::sight::Sight;
 use super::text::{Released, ReplyReader, as_text};
@@ -67,6 +68,8 @@ pub struct ProfileRef {
     pub tool_mode: ToolMode,
     /// What its model sees.
     pub sight: Sight,
+    /// What its model was found not to take.
+    pub ceiling: Arc<Ceiling>,
 }
 
 /// What it is built from.
@@ -77,6 +80,8 @@ pub struct ModelArgs {
     pub request: ModelRequest,
     /// Where the images of its messages are.
     pub images: ImageFolder,
+    /// What that is estimated at, in tokens.
+    pub estimated: u64,
     /// The profiles to try, in order.
     pub chain: Arc<[ProfileRef]>,
     /// The tools that a call written as text may name; more than are offered where none may be called.
@@ -112,6 +117,7 @@ impl Supervised for ModelActor {
         let call = Call {
             request: args.request,
             images: args.images,
+            estimated: args.estimated,
             chain: args.chain,
             known: args.known,
             strict: args.strict,
@@ -178,6 +184,7 @@ impl ModelCall {
 struct Call {
     request: ModelRequest,
     images: ImageFolder,
+    estimated: u64,
     chain: Arc<[ProfileRef]>,
     known: Arc<Vec<Arc<ToolSpec>>>,
     strict: bool,
@@ -202,6 +209,15 @@ struct Shown {
     thought: ScrubStream,
 }
 
+/// What a complete reply said.
+struct Said {
+    text: String,
+    /// As it was written, if the reply closes a turn.
+    raw: String,
+    /// It holds calls, and closes a turn all the same.
+    closes: bool,
+}
+
 impl Call {
     async fn run(&self) -> Result<ModelEnd, ModelError> {
         self.check_capability()?;
@@ -212,6 +228,11 @@ impl Call {
         let mut failed: Vec<(&str, ModelErrorClass)> = Vec::new();
         for (index, profile) in self.chain.iter().enumerate() {
             let is_last = index + 1 == self.chain.len();
+            // What it was found not to take goes to whoever may take it.
+            if !self.may_fit(profile) && self.chain[index + 1..].iter().any(|it| self.may_fit(it)) {
+                failed.push((profile.name.as_str(), ModelErrorClass::ContextTooLong));
+                continue;
+            }
             match self.try_profile(profile, is_last).await {
                 Ok(end) => {
                     self.tell_who_served(&end, &failed);
@@ -229,6 +250,10 @@ impl Call {
             last.message = nobody_answered(&failed);
         }
         Err(last)
+    }
+
+    fn may_fit(&self, profile: &ProfileRef) -> bool {
+        profile.ceiling.tokens().is_none_or(|most| self.estimated <= most)
     }
 
     /// V-L11: that another profile gave the answer is said once, with the final one.
@@ -390,6 +415,11 @@ impl Call {
             Ok(_) => None,
             Err(error) => Some(error.class),
         };
+        match &class {
+            Some(ModelErrorClass::ContextTooLong) => profile.ceiling.too_long(self.estimated),
+            None => profile.ceiling.fits(self.estimated),
+            Some(_) => {}
+        }
         let error = result.as_ref().err().cloned();
         self.voice.observe(|scope| Observation::ModelCall {
             scope,
@@ -420,6 +450,7 @@ impl Call {
             thought: ScrubStream::new(Arc::clone(&self.redactor)),
         };
         let mut opaque = Vec::new();
+        let mut raw = String::new();
         while let Some(delta) = stream.next().await {
             let delta = match delta {
                 // The provider itself could not read what its model asked for: the same as a textual
@@ -434,7 +465,12 @@ impl Call {
                 delta => delta?,
             };
             match delta {
-                ModelDelta::Text(part) => self.show(reader.push(&part), &mut shown),
+                ModelDelta::Text(part) => {
+                    if self.is_closing() {
+                        raw.push_str(&part);
+                    }
+                    self.show(reader.push(&part), &mut shown);
+                }
                 // Reasoning never becomes text (V-E5).
                 ModelDelta::Thinking(thinking) => {
                     self.show(Released { thinking, ..Released::default() }, &mut shown);
@@ -447,7 +483,11 @@ impl Call {
                     let rest = (shown.thought.finish(), shown.said.finish());
                     self.tell(rest.0, rest.1, &mut shown.text);
                     let mut text = shown.text;
-                    if let (Some(why), true) = (end.malformed, calls.is_empty()) {
+                    // V-K4: nobody is asked again what no call can answer any more.
+                    let unreadable = end.malformed.filter(|_| calls.is_empty());
+                    let closes =
+                        self.is_closing() && (unreadable.is_some() || !end.calls.is_empty());
+                    if let Some(why) = unreadable.filter(|_| !closes) {
                         let (why, partial) = (self.redactor.scrub(&why), self.shown.lock().clone());
                         return Ok(ModelEnd::Rejected { why, partial, usage: *usage });
                     }
@@ -456,7 +496,8 @@ impl Call {
                         text.truncate(text.trim_end().len());
                     }
                     take_textual(&mut calls, end.calls, &mut finish);
-                    let response = self.complete(profile, text, (calls, opaque), finish, *usage)?;
+                    let said = Said { text, raw, closes };
+                    let response = self.complete(profile, said, (calls, opaque), finish, *usage)?;
                     return Ok(ModelEnd::Completed(response));
                 }
             }
@@ -478,6 +519,11 @@ impl Call {
             ToolMode::Text => as_text(&self.request),
         };
         self.images.fill(request, profile.sight).await
+    }
+
+    /// There are tools, but none is on offer any more: what is said now closes the turn.
+    fn is_closing(&self) -> bool {
+        self.request.tools.is_empty() && !self.known.is_empty()
     }
 
     fn reader(&self) -> ReplyReader {
@@ -508,7 +554,7 @@ impl Call {
     fn complete(
         &self,
         profile: &ProfileRef,
-        text: String,
+        said: Said,
         (calls, mut opaque): (Vec<RawCall>, Vec<OpaqueBlock>),
         finish: FinishReason,
         usage: Usage,
@@ -516,7 +562,8 @@ impl Call {
         // V-E18: an empty completion is a failed attempt; one that used up its output limit is not,
         // since trying again would do the same; nor is one that the provider's filter took away.
         let told = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
-        if text.trim().is_empty() && calls.is_empty() && !told {
+        let is_empty = said.text.trim().is_empty() && calls.is_empty() && !said.closes;
+        if is_empty && !told {
             return Err(ModelError::new(
                 ModelErrorClass::Empty,
                 format!("provider {} gave an empty answer", profile.name),
@@ -531,13 +578,16 @@ impl Call {
                 arguments: Arguments::parse(&self.redactor.scrub(&raw.arguments)),
             })
             .collect();
-        let text = self.redactor.scrub(&text);
+        let text = self.redactor.scrub(&said.text);
+        let raw = Some(self.redactor.scrub(&said.raw))
+            .filter(|raw| self.is_closing() && !raw.trim().is_empty() && *raw != text);
         // I12: a block in which the model repeats a secret can't be altered, so it is not kept.
         opaque.retain(|block| {
             let said = block.block.to_string();
             self.redactor.scrub(&said) == said
         });
-        Ok(ModelResponse { text, calls, opaque, finish, usage, served_by: profile.name.clone() })
+        let served_by = profile.name.clone();
+        Ok(ModelResponse { text, raw, calls, opaque, finish, usage, served_by })
     }
 }
 

@@ -3,7 +3,9 @@
 
 mod actor;
 mod anthropic;
+pub mod ceiling;
 pub mod demo;
+pub mod embeddings;
 pub mod error;
 pub mod factory;
 pub mod gallery;
@@ -24,6 +26,8 @@ mod wire;
 pub mod wire_check;
 
 #[cfg(test)]
+mod generated_tests;
+#[cfg(test)]
 mod history_tests;
 #[cfg(test)]
 mod image_tests;
@@ -33,5 +37,6 @@ mod recorded_tests;
 mod testing;
 
 pub use actor::{ModelActor, ModelArgs, ModelCall, ProfileRef};
+pub use ceiling::Ceiling;
 pub use provider_actor::{ProviderActor, ProviderArgs};
 pub use sight::Sight;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+use super::ceiling::Ceiling;
 use super::health::{Health, Wait};
 use crate::runtime::{Ctx, Supervised};
 
@@ -34,6 +35,8 @@ pub struct ProviderArgs {
     pub requests_per_minute: Option<u32>,
     /// The longest wait that it may ask for.
     pub max_retry_after: Duration,
+    /// What its model was found not to take; it outlives the actor.
+    pub ceiling: Arc<Ceiling>,
 }
 
 /// What it knows.
@@ -90,6 +93,7 @@ impl Supervised for ProviderActor {
                 u64::try_from(later.wait.as_millis()).unwrap_or(u64::MAX)
             }),
             "circuit": state.health.circuit(),
+            "context_ceiling": state.args.ceiling.tokens(),
             "quarantined": state.args.provider.quarantined(),
             "last_error": state.last_error.as_ref().map(|e| e.class.code()),
         })

@@ -19,18 +19,20 @@ use super::testing::{origin_of, settings, upstream};
 const IDLE: Duration = Duration::from_secs(90);
 
 /// One provider's stream: its bytes, and how many of its last ones may be missing without loss.
-struct Recorded {
-    name: &'static str,
-    bytes: Vec<u8>,
+pub(super) struct Recorded {
+    pub(super) name: &'static str,
+    pub(super) bytes: Vec<u8>,
     /// The response is complete from this byte on.
     whole_at: usize,
-    read: fn(Vec<Piece>) -> ModelStream,
+    pub(super) read: fn(Vec<Piece>) -> ModelStream,
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+pub(super) enum Piece {
     Bytes(Vec<u8>),
     Broken,
+    /// Nothing comes any more, and nothing ends.
+    Silence,
 }
 
 fn read_as<D: Dialect>(pieces: Vec<Piece>) -> ModelStream {
@@ -40,13 +42,14 @@ fn read_as<D: Dialect>(pieces: Vec<Piece>) -> ModelStream {
 }
 
 fn body(pieces: Vec<Piece>) -> impl Stream<Item = Result<Bytes, ModelError>> + Send + 'static {
-    stream::iter(pieces.into_iter().map(|piece| match piece {
+    stream::iter(pieces).then(async |piece| match piece {
         Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
         Piece::Broken => Err(upstream().error(ModelErrorClass::Network, "broke")),
-    }))
+        Piece::Silence => std::future::pending().await,
+    })
 }
 
-fn recorded() -> Vec<Recorded> {
+pub(super) fn recorded() -> Vec<Recorded> {
     let events = |blocks: &[&str]| blocks.concat();
     // The terminal event stands last but for what is given behind it.
     let of = |name, text: String, behind: &str, read: fn(Vec<Piece>) -> ModelStream| {
@@ -124,9 +127,9 @@ fn recorded() -> Vec<Recorded> {
     ]
 }
 
-type Outcome = (Vec<ModelDelta>, Option<ModelErrorClass>);
+pub(super) type Outcome = (Vec<ModelDelta>, Option<ModelErrorClass>);
 
-async fn outcome(mut stream: ModelStream) -> Outcome {
+pub(super) async fn outcome(mut stream: ModelStream) -> Outcome {
     let mut deltas = Vec::new();
     let mut end = None;
     while let Some(item) = stream.next().await {
@@ -144,7 +147,7 @@ fn told(deltas: &[ModelDelta]) -> Vec<&ModelDelta> {
     deltas.iter().filter(|delta| !matches!(delta, ModelDelta::Usage(_))).collect()
 }
 
-fn is_end(delta: &ModelDelta) -> bool {
+pub(super) fn is_end(delta: &ModelDelta) -> bool {
     matches!(delta, ModelDelta::Ended { .. })
 }
 

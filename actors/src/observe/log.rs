@@ -27,6 +27,7 @@ impl Observer for LogObserver {
             Observation::Accepted { .. }
             | Observation::Refused { .. }
             | Observation::StoreFailed { .. }
+            | Observation::MeaningFailed { .. }
             | Observation::Delivery { .. }
             | Observation::ActorExit { .. } => surroundings(observation),
             // Its end is the line.
@@ -167,6 +168,10 @@ fn surroundings(observation: &Observation) {
             tracing::info!(surface, reason, "inbound refused");
         }
         Observation::StoreFailed { code } => tracing::error!(code, "store failed"),
+        // One line an outage; the metric counts.
+        Observation::MeaningFailed { provider, what, cause, first: true, .. } => {
+            tracing::warn!(provider, what, cause, "memory goes by words alone");
+        }
         Observation::Delivery { channel, result: "sent", .. } => {
             tracing::debug!(channel = %channel, result = "sent", "delivery tried");
         }

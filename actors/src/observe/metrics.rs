@@ -105,6 +105,7 @@ pub struct Metrics {
     cost: Counts<1>,
     over_budget: Counter,
     recalls: Counts<1>,
+    meanings_failed: Counts<2>,
 }
 
 impl Metrics {
@@ -136,6 +137,7 @@ impl Metrics {
             cost: Family::default(),
             over_budget: Counter::default(),
             recalls: Family::default(),
+            meanings_failed: Family::default(),
         };
         metrics.register();
         let standing = Arc::clone(&metrics.standing);
@@ -187,6 +189,11 @@ impl Metrics {
         r.register("cost_micros", "Cost of tokens, in millionths", self.cost.clone());
         r.register("budget_refusals", "Turns a budget ended", self.over_budget.clone());
         r.register("memory_recalls", "Memory asked, by what it had", self.recalls.clone());
+        r.register(
+            "memory_meaning_failures",
+            "Meanings that could not be had, by what was to be read and why",
+            self.meanings_failed.clone(),
+        );
     }
 
     /// Tools that came later, such as those of an MCP server, may become labels too.
@@ -306,6 +313,10 @@ impl Observer for Metrics {
                     (true, _) => "told",
                 };
                 count(&self.recalls, [("result", Label::from(result))], 1);
+            }
+            Observation::MeaningFailed { what, error, .. } => {
+                let labels = [("what", Label::from(*what)), ("error", error.code().into())];
+                count(&self.meanings_failed, labels, 1);
             }
             Observation::Repaired { changes, .. } => {
                 self.repaired.inc_by(u64::from(*changes));

@@ -52,6 +52,7 @@ use crate::turn::delegate::Nested;
 use crate::turn::{AgentBundle, AskedAt, ChannelFacts, Narrowing, TurnDeps};
 
 mod budgets;
+mod closing;
 mod consent;
 mod delegating;
 mod doubles;
@@ -166,6 +167,7 @@ impl Rig {
             max_concurrency: 4,
             requests_per_minute: None,
             max_retry_after: std::time::Duration::from_secs(300),
+            ceiling: Arc::default(),
         };
         let profile_actor =
             spawner.spawn::<ProviderActor>(SpawnSpec::new("provider"), args).await.unwrap();
@@ -193,6 +195,7 @@ impl Rig {
                 max_attempts: 2,
                 tool_mode: ToolMode::Native,
                 sight: Sight::default(),
+                ceiling: Arc::default(),
             }]),
             models: Arc::default(),
             vision: Arc::default(),

@@ -127,6 +127,18 @@ impl DayLimits {
         )
     }
 
+    /// With those that hold for others who pay for it, each sum once: its smallest limit counts.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        for (key, limit) in others.0 {
+            match self.0.iter_mut().find(|(own, _)| *own == key) {
+                Some((_, own)) => *own = own.and(limit),
+                None => self.0.push((key, limit)),
+            }
+        }
+        self
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -225,6 +237,25 @@ mod tests {
         assert_eq!(nothing.left(), Allowance::default());
         let none_left = Allowance { tokens: Some(0), micros: None };
         assert!(Purse::new(own, Some(none_left), []).exhausted().is_some());
+    }
+
+    // B11: nothing is added up twice
+    #[test]
+    fn of_two_limits_of_one_sum_the_smaller_holds() {
+        let of = |sender: u64, agent: &str| {
+            let budget = BudgetSettings {
+                sender: limit(Some(sender), None),
+                agent: limit(Some(9), None),
+                ..BudgetSettings::default()
+            };
+            DayLimits::new(&budget, &limit(None, None), ("ws", "ann"), agent)
+        };
+        let both = of(50, "helper").and(of(20, "home"));
+        let names: Vec<String> = both.keys().into_iter().map(|key| key.name).collect();
+        assert_eq!(names, ["ws/ann", "helper", "home"]);
+        assert_eq!(both.exhausted(Ok(vec![spent(19, 0), spent(8, 0), spent(8, 0)])), None);
+        assert!(both.exhausted(Ok(vec![spent(20, 0), spent(8, 0), spent(8, 0)])).is_some());
+        assert!(both.exhausted(Ok(vec![spent(0, 0), spent(0, 0), spent(9, 0)])).is_some());
     }
 
     // V-A12

@@ -6,6 +6,8 @@
 use parking_lot::Mutex;
 use rookery_messages::chat::Usage;
 
+use crate::model::ceiling::below;
+
 /// A report far below the estimate says nothing: some providers leave out what they had at hand.
 const PLAUSIBLE: u64 = 4;
 
@@ -65,9 +67,11 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// What the next request may be estimated at (0: no limit).
-    pub(super) fn budget(&self, window: u64, anchor: &Anchor) -> u64 {
-        match (anchor.budget(window), self.ceiling) {
+    /// What the next request may be estimated at (0: no limit). `learnt`: more was found not to
+    /// be taken by any profile.
+    pub(super) fn budget(&self, window: u64, anchor: &Anchor, learnt: Option<u64>) -> u64 {
+        let ceiling = self.ceiling.into_iter().chain(learnt).min();
+        match (anchor.budget(window), ceiling) {
             (0, Some(ceiling)) => ceiling,
             (budget, Some(ceiling)) => budget.min(ceiling),
             (budget, None) => budget,
@@ -91,7 +95,7 @@ impl Fit {
 
     /// The provider says that the request was too long: the next one has to be about two thirds of it.
     pub(super) fn too_long(&mut self) {
-        self.ceiling = Some((self.sent.saturating_mul(2) / 3).max(1));
+        self.ceiling = Some(below(self.sent));
     }
 
     /// Whether a request of this size gets on from the last one.
@@ -114,7 +118,7 @@ mod tests {
     fn budget(window: u64, estimated: u64, reported: u64) -> u64 {
         let anchor = Anchor::default();
         anchor.note(estimated, reported);
-        Fit::default().budget(window, &anchor)
+        Fit::default().budget(window, &anchor, None)
     }
 
     // V-C6, A051
@@ -140,9 +144,9 @@ mod tests {
         let (mut fit, anchor) = (Fit::default(), Anchor::default());
         fit.sending(9_000);
         fit.too_long();
-        assert_eq!(fit.budget(0, &anchor), 6_000);
-        assert_eq!(fit.budget(100_000, &anchor), 6_000);
-        assert_eq!(fit.budget(5_000, &anchor), 5_000);
+        assert_eq!(fit.budget(0, &anchor, None), 6_000);
+        assert_eq!(fit.budget(100_000, &anchor, Some(7_000)), 6_000);
+        assert_eq!(fit.budget(5_000, &anchor, Some(4_000)), 4_000);
         assert!(fit.is_progress(5_900) && !fit.is_progress(9_000));
     }
 

@@ -22,6 +22,10 @@ pub(super) async fn run(client: &Client, command: MemoryCommand) -> Result<(), F
             let value = client.get(&ROUTE, &query).await?;
             print(output, value, |value| Ok(memory::entries(&client.read_list(value)?)))
         }
+        MemoryCommand::Coverage(output) => {
+            let value = client.get(&[&ROUTE[..], &["coverage"]].concat(), &[]).await?;
+            print(output, value, |value| Ok(memory::coverage(client.read(value)?)))
+        }
         MemoryCommand::Search { text, which, limit, output } => {
             let limit = limit.map(|limit| limit.to_string());
             let mut query = which.query();

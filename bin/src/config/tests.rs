@@ -618,6 +618,7 @@ fn the_example_states_the_real_defaults() {
 }
 
 mod mcp;
+mod memory;
 
 #[test]
 fn one_kind_of_mistake_does_not_hide_the_others_and_none_is_made_up() {

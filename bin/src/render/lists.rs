@@ -36,10 +36,12 @@ pub fn receipt(answer: &ReceiptAnswer) -> String {
 
 /// Turns, a line each.
 pub fn turns(turns: &[TurnRecord]) -> String {
+    // Without prices there is nothing to say.
+    let costs = turns.iter().any(|turn| turn.cost_micros > 0);
     let rows: Vec<Vec<String>> = turns
         .iter()
         .map(|turn| {
-            vec![
+            let mut row = vec![
                 turn.id.to_string(),
                 turn.state.as_str().to_owned(),
                 turn.outcome.map_or("-", |outcome| outcome.as_str()).to_owned(),
@@ -49,10 +51,12 @@ pub fn turns(turns: &[TurnRecord]) -> String {
                 time(turn.started_at),
                 turn.calls.len().to_string(),
                 parent(turn),
-            ]
+            ];
+            row.extend(costs.then(|| cost(turn.cost_micros)));
+            row
         })
         .collect();
-    let header = [
+    let mut header = vec![
         "TURN",
         "STATE",
         "OUTCOME",
@@ -63,6 +67,7 @@ pub fn turns(turns: &[TurnRecord]) -> String {
         "CALLS",
         "PARENT",
     ];
+    header.extend(costs.then_some("COST"));
     or_none("turns", table(&header, &rows), rows.is_empty())
 }
 

@@ -1,6 +1,6 @@
 //! What is remembered, as people read it.
 
-use rookery_messages::memory::{MemoryEntry, MemoryScope, Recalled};
+use rookery_messages::memory::{Coverage, MemoryEntry, MemoryScope, Recalled};
 use rookery_messages::time::rfc3339_millis;
 use serde_json::Value;
 
@@ -65,6 +65,26 @@ pub fn entry(entry: &MemoryEntry) -> String {
         ("superseded by", entry.superseded_by.map_or_else(dash, |id| id.to_string())),
     ]);
     format!("{facts}\n{}\n", prose(&entry.content))
+}
+
+/// How much can be found, and how.
+pub fn coverage(coverage: Option<Coverage>) -> String {
+    let Some(Coverage { entries, meanings }) = coverage else {
+        return "this memory can't tell how much it holds\n".to_owned();
+    };
+    let mut lines = vec![("entries", entries.to_string())];
+    match meanings {
+        None => lines.push(("found by", "words".to_owned())),
+        Some(meanings) => {
+            lines.push(("found by", "words and meaning".to_owned()));
+            lines.push(("model", strict(&meanings.model)));
+            lines.push(("read", meanings.read.to_string()));
+            lines.push(("refused", meanings.refused.to_string()));
+            lines.push(("missing", meanings.missing.to_string()));
+            lines.extend(meanings.trouble.map(|why| ("trouble", strict(&why))));
+        }
+    }
+    facts(&lines)
 }
 
 /// How much is gone.

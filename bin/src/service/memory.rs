@@ -6,7 +6,12 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use rookery_actors::memory::sqlite::{SqliteMemory, SqliteMemoryOptions};
-use rookery_actors::memory::{self, Floor, MemoryArgs, MemoryClient, MemoryLink, OpenMemory};
+use rookery_actors::memory::{
+    self, Embedder, Floor, HybridArgs, HybridMemory, Likeness, MemoryArgs, MemoryClient,
+    MemoryLink, OpenMemory,
+};
+use rookery_actors::model::embeddings::EmbeddingClient;
+use rookery_actors::observe::ObserverHandle;
 use rookery_actors::policy::redact::Redactor;
 use rookery_actors::tool::registry::Registry;
 use rookery_actors::turn::MemoryAccess;
@@ -29,9 +34,41 @@ pub(crate) fn path(settings: &Settings) -> PathBuf {
     settings.memory.path.clone().unwrap_or_else(|| settings.data_dir.join("memory.db"))
 }
 
-pub(super) fn plan(settings: &Settings, cells: &Cells) -> MemoryPlan {
+/// Meanings, if the settings want them.
+fn hybrid(
+    settings: &Settings,
+    redactor: &Arc<Redactor>,
+    observer: &ObserverHandle,
+) -> Result<Option<impl Fn() -> HybridArgs + Send + Sync + 'static>, String> {
+    let Some(wanted) = &settings.memory.embeddings else { return Ok(None) };
+    let profile = settings.providers.get(&wanted.provider).ok_or_else(|| {
+        format!("memory.embeddings.provider: there is no provider `{}`", wanted.provider)
+    })?;
+    let embedder = EmbeddingClient::new(wanted, profile, redactor);
+    let embedder: Arc<dyn Embedder> = Arc::new(embedder.map_err(|error| error.to_string())?);
+    let likeness = Likeness {
+        unrelated: f64::from(wanted.unrelated_percent) / 100.0,
+        same: f64::from(wanted.same_percent) / 100.0,
+    };
+    let patience = Duration::from_millis(wanted.timeout_ms);
+    let (redactor, observer) = (Arc::clone(redactor), observer.clone());
+    Ok(Some(move || HybridArgs {
+        embedder: Arc::clone(&embedder),
+        likeness,
+        patience,
+        redactor: Arc::clone(&redactor),
+        observer: observer.clone(),
+    }))
+}
+
+pub(super) fn plan(
+    settings: &Settings,
+    cells: &Cells,
+    redactor: &Arc<Redactor>,
+    observer: &ObserverHandle,
+) -> Result<MemoryPlan, String> {
     let options = match settings.memory.backend {
-        MemoryBackend::None => return MemoryPlan { args: None, client: None },
+        MemoryBackend::None => return Ok(MemoryPlan { args: None, client: None }),
         MemoryBackend::Sqlite => SqliteMemoryOptions {
             path: path(settings),
             durability: settings.store.durability,
@@ -39,12 +76,17 @@ pub(super) fn plan(settings: &Settings, cells: &Cells) -> MemoryPlan {
         },
     };
     let link: Arc<MemoryLink> = Arc::default();
+    let hybrid = hybrid(settings, redactor, observer)?;
     let open = move || -> Result<Arc<dyn Memory>, MemoryError> {
-        Ok(Arc::new(SqliteMemory::open(&options)?))
+        let words = SqliteMemory::open(&options)?;
+        Ok(match &hybrid {
+            Some(args) => Arc::new(HybridMemory::new(words, args())),
+            None => Arc::new(words),
+        })
     };
     let open: OpenMemory = Arc::new(open);
     let client = MemoryClient::new(Address::new(Arc::clone(&cells.memory)), Arc::clone(&link));
-    MemoryPlan { args: Some(MemoryArgs { open, link }), client: Some(Arc::new(client)) }
+    Ok(MemoryPlan { args: Some(MemoryArgs { open, link }), client: Some(Arc::new(client)) })
 }
 
 /// Adds the tools it offers, for whoever only asks what they would do.

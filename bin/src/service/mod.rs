@@ -10,6 +10,7 @@ mod store_health;
 mod toolbox;
 mod tools;
 mod trim;
+mod windows;
 
 pub(crate) use plan::{gate, redactor, workspace};
 pub(crate) use toolbox::{granted, http_target};

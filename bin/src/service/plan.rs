@@ -50,7 +50,7 @@ use super::audit::Audit;
 use super::channels::{self, Receivers};
 use super::store_health::StoreHealth;
 use super::toolbox::{self, Links};
-use super::{hooks, memory};
+use super::{hooks, memory, windows};
 
 /// What an agent is told if its settings don't say.
 const SYSTEM_PROMPT: &str = "You are a helpful assistant that runs inside Rookery. Use the tools you are offered when they \
@@ -121,7 +121,7 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
     // Without an address to know there is none to keep tools from; the listener has one.
     let own = listener.local_addr().ok();
     let mut tools = builtin_registry(Arc::clone(&world.clock), own);
-    let memory = memory::plan(&settings, &cells);
+    let memory = memory::plan(&settings, &cells, &redactor, &observer)?;
     memory.equip(&mut tools, &redactor, &world);
     let tools = Arc::new(tools);
     let crashes = recorder.clone();
@@ -259,11 +259,16 @@ pub(super) fn build(parts: Parts) -> Result<ServicePlan, String> {
         .map(|(name, profile)| {
             Ok(ProviderArgs {
                 name: name.clone(),
-                provider: build_provider(name, profile, &redactor)
-                    .map_err(|error| error.to_string())?,
+                provider: build_provider(
+                    name,
+                    &windows::sized(&settings, name, profile),
+                    &redactor,
+                )
+                .map_err(|error| error.to_string())?,
                 max_concurrency: profile.max_concurrency,
                 requests_per_minute: profile.requests_per_minute,
                 max_retry_after: Duration::from_secs(profile.max_retry_after_secs),
+                ceiling: cells.ceilings.get(name).cloned().unwrap_or_default(),
             })
         })
         .collect::<Result<Vec<_>, String>>()?;
@@ -464,7 +469,7 @@ fn seeing(settings: &Settings, agent: &AgentSettings, cells: &Cells) -> Arc<[Pro
     profiles(settings, names, cells).iter().filter(|one| one.sight.sees()).cloned().collect()
 }
 
-fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
+pub(super) fn chosen<'a>(settings: &'a Settings, agent: &'a AgentSettings) -> Vec<&'a str> {
     let mut names = order(settings, &agent.provider);
     for name in &agent.models {
         if !names.contains(&name.as_str()) {
@@ -510,6 +515,7 @@ fn profiles(settings: &Settings, names: Vec<&str>, cells: &Cells) -> Arc<[Profil
                 max_attempts: profile.max_attempts,
                 tool_mode: profile.tool_mode,
                 sight: Sight::of(profile),
+                ceiling: Arc::clone(cells.ceilings.get(name)?),
             })
         })
         .collect()

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::outbound;
 use crate::policy::display::visible;
 
 /// Connecting may take so long.
@@ -78,12 +79,10 @@ impl BotApi {
         }
         // One client for all that goes to the platform: what connects the one connects the other (A135). A
         // connection that was given up is closed, which HTTP/1 makes sure of.
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
+        let client = outbound::client()
             .http1_only()
             .connect_timeout(CONNECT_LIMIT)
             .tcp_keepalive(Duration::from_secs(30))
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| wrong(error.to_string()))?;
         Ok(Self { base: base.trim_end_matches('/').to_owned(), token, client })
@@ -99,6 +98,7 @@ impl BotApi {
         let url = format!("{}/bot{}/{method}", self.base, self.token.expose());
         let request = self.client.post(url).timeout(limit).json(body);
         let answer = request.send().await.map_err(|error| transport(&error))?;
+        outbound::heard(&answer);
         let status = answer.status().as_u16();
         let bytes = read(answer).await?;
         let parsed: Result<Answer, _> = serde_json::from_slice(&bytes);
@@ -137,6 +137,7 @@ impl BotApi {
         let url = format!("{}/file/bot{}/{path}", self.base, self.token.expose());
         let answer = self.client.get(url).timeout(FILE_LIMIT).send().await;
         let answer = answer.map_err(|_| fault("Telegram could not be reached", true))?;
+        outbound::heard(&answer);
         if !answer.status().is_success() {
             let again = answer.status().is_server_error();
             return Err(fault(&format!("Telegram answered {}", answer.status().as_u16()), again));

@@ -1,10 +1,12 @@
 use rookery_messages::channel::{ChannelEvent, Incoming, Press};
 use rookery_messages::envelope::{ReplyAddress, Sender};
-use rookery_messages::settings::GroupMode;
+use rookery_messages::settings::{GroupMode, Secret};
 use serde_json::{Value, json};
 
+use super::api::BotApi;
 use super::decode::{Me, event};
 use super::*;
+use crate::outbound::testing::DeadRoute;
 
 fn read(groups: GroupMode, update: Value) -> ChannelEvent {
     let me = Me { id: 99, username: "rook_bot".into() };
@@ -210,4 +212,25 @@ fn an_address_that_contradicts_itself_is_refused() {
         let checked = send::check(&address(conversation, thread));
         assert_eq!(checked.is_ok(), right, "{conversation} {thread:?}: {checked:?}");
     }
+}
+
+// A135: what polls and sends has what a download has
+#[tokio::test]
+async fn behind_a_dead_ipv6_route_calls_and_downloads_arrive_within_a_second() {
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let second = std::time::Duration::from_secs(1);
+    let route = DeadRoute::of("bot-api.test").await;
+    let api = BotApi::new(&route.url(), Secret::new("1:x")).unwrap();
+    let poll = async || {
+        let found: Value = api.call("getUpdates", &json!({}), second * 10).await.unwrap();
+        assert_eq!(found, json!([]));
+    };
+    let answer = json!({ "ok": true, "result": [] }).to_string();
+    let took = route.answers(&answer, 2, poll).await;
+    assert!(took[0] < second && took[1] < took[0], "{took:?}");
+    let route = DeadRoute::of("bot-files.test").await;
+    let api = BotApi::new(&route.url(), Secret::new("1:x")).unwrap();
+    let fetch = async || assert_eq!(api.file("photos/a.jpg", 100).await.unwrap(), b"picture");
+    let took = route.answers("picture", 2, fetch).await;
+    assert!(took[0] < second && took[1] < took[0], "{took:?}");
 }

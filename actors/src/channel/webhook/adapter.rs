@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::signature;
 use crate::channel::scope;
+use crate::outbound;
 
 /// Connecting may take so long.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -46,12 +47,10 @@ impl WebhookAdapter {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong(format!("`{}` is no scheme for it", url.scheme())));
         }
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
+        let client = outbound::client()
             .no_proxy()
             .connect_timeout(CONNECT_LIMIT)
             .timeout(POST_LIMIT)
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| wrong(error.to_string()))?;
         Ok(Self { id, url, secret, client, world })
@@ -69,7 +68,10 @@ impl WebhookAdapter {
             request = request.header(signature::HEADER, signed);
         }
         match request.body(body).send().await {
-            Ok(answer) => judge_status(answer.status(), retry_after(&answer)),
+            Ok(answer) => {
+                outbound::heard(&answer);
+                judge_status(answer.status(), retry_after(&answer))
+            }
             Err(error) => judge_error(&error),
         }
     }

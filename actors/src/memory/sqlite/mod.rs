@@ -8,6 +8,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod vectors;
 mod write;
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
@@ -21,18 +22,22 @@ use parking_lot::Mutex;
 use rookery_messages::BoxFuture;
 use rookery_messages::ids::MemoryId;
 use rookery_messages::memory::{
-    Forget, ListQuery, Memory, MemoryEntry, MemoryError, NewMemory, RecallQuery, Recalled, Stored,
+    Coverage, Forget, ListQuery, Memory, MemoryEntry, MemoryError, NewMemory, RecallQuery,
+    Recalled, Stored,
 };
 use rookery_messages::settings::Durability;
 use rusqlite::{Connection, OpenFlags};
 
+pub(super) use vectors::Unread;
+
+use super::meaning::Question;
 use rows::Fault;
 use threads::Threads;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Version of the schema.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Connections that read.
 const READERS: usize = 2;
 
@@ -109,6 +114,49 @@ impl SqliteMemory {
     }
 }
 
+/// What entries mean, for whoever reads them.
+impl SqliteMemory {
+    /// As [`Memory::recall`], by what the question means too.
+    pub(super) fn recall_by(
+        &self,
+        query: RecallQuery,
+        question: Option<Question>,
+    ) -> BoxFuture<'static, Result<Vec<Recalled>, MemoryError>> {
+        self.read(move |conn| ask::recall(conn, &query, question.as_ref()))
+    }
+
+    /// At most so many entries without a vector of `model`, or with one of another number of bytes.
+    pub(super) fn unread(
+        &self,
+        model: &str,
+        bytes: Option<usize>,
+        most: u32,
+    ) -> BoxFuture<'static, Result<Vec<Unread>, MemoryError>> {
+        let model = model.to_owned();
+        self.read(move |conn| vectors::unread(conn, &model, bytes, most))
+    }
+
+    /// Keeps vectors of `model`.
+    pub(super) fn keep(
+        &self,
+        model: &str,
+        read: Vec<(Unread, Vec<u8>)>,
+    ) -> BoxFuture<'static, Result<(), MemoryError>> {
+        let model = model.to_owned();
+        self.write(move |conn| vectors::keep(conn, &model, &read))
+    }
+
+    /// How much of it `model` has read.
+    pub(super) fn coverage_of(
+        &self,
+        model: &str,
+        bytes: Option<usize>,
+    ) -> BoxFuture<'static, Result<Coverage, MemoryError>> {
+        let model = model.to_owned();
+        self.read(move |conn| vectors::coverage(conn, Some((&model, bytes))))
+    }
+}
+
 impl Memory for SqliteMemory {
     fn store(&self, new: NewMemory) -> BoxFuture<'_, Result<Stored, MemoryError>> {
         // Before it is there: whoever asks after the answer finds it.
@@ -118,7 +166,7 @@ impl Memory for SqliteMemory {
     }
 
     fn recall(&self, query: RecallQuery) -> BoxFuture<'_, Result<Vec<Recalled>, MemoryError>> {
-        self.read(move |conn| ask::recall(conn, &query))
+        self.recall_by(query, None)
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Vec<MemoryEntry>, MemoryError>> {
@@ -131,6 +179,10 @@ impl Memory for SqliteMemory {
 
     fn forget(&self, what: Forget) -> BoxFuture<'_, Result<u64, MemoryError>> {
         self.write(move |conn| write::forget(conn, &what))
+    }
+
+    fn coverage(&self) -> BoxFuture<'_, Result<Option<Coverage>, MemoryError>> {
+        self.read(|conn| vectors::coverage(conn, None).map(Some))
     }
 
     fn is_empty(&self) -> bool {
@@ -201,7 +253,10 @@ fn prepare(conn: &mut Connection, durability: Durability) -> rows::Result<()> {
     conn.pragma_update(None, "secure_delete", true)?;
     if found < VERSION {
         let tx = conn.transaction()?;
-        tx.execute_batch(include_str!("schema.sql")).map_err(Fault::from)?;
+        let steps = [include_str!("schema.sql"), include_str!("schema_2.sql")];
+        for step in steps.into_iter().skip(found as usize) {
+            tx.execute_batch(step).map_err(Fault::from)?;
+        }
         tx.pragma_update(None, "user_version", VERSION)?;
         tx.commit()?;
     }

@@ -16,7 +16,7 @@ use super::error::Upstream;
 use super::http::{Ask, Dialect, HttpProvider, Unsendable, endpoint_in};
 use super::schema::Lowered;
 
-const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
+pub(super) const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 /// A profile of kind `gemini`.
 pub(super) type GeminiProvider = HttpProvider<Gemini>;

@@ -2,8 +2,8 @@
 //! wire protocols is a [`Dialect`]; opening a stream, its retries of form, and errors are the same for all.
 //!
 //! Proxies come from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), HTTP/2 is
-//! negotiated, and of a host's IPv6 and IPv4 addresses the one that answers is used: all three are
-//! `reqwest`'s own and apply to every dialect, since there is no other client.
+//! negotiated, and of a host's IPv6 and IPv4 addresses the one that answers is used ([`crate::outbound`]):
+//! all three apply to every dialect, since there is no other client.
 
 mod dialect;
 mod ease;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, InvalidHeaderValue};
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Client, Response, Url};
 use rookery_messages::BoxFuture;
 use rookery_messages::chat::Origin;
 use rookery_messages::check_invariant;
@@ -33,6 +33,7 @@ use super::offer::{Offer, Offers, blamed};
 use super::stream;
 use super::stream::Framing;
 use super::stream::reading::Reading as _;
+use crate::outbound;
 use crate::policy::redact::Redactor;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -213,6 +214,7 @@ impl<D: Dialect> HttpProvider<D> {
                 return Err(self.upstream.error(ModelErrorClass::IdleTimeout, &what).into());
             }
         };
+        outbound::heard(&response);
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
@@ -292,14 +294,9 @@ fn headers<D: Dialect>(key: Option<&Secret>) -> Result<HeaderMap, InvalidHeaderV
 
 /// No total timeout: an active generation is never cut (V-L21). No redirects: the key goes where the
 /// configuration says and nowhere else.
-fn client(headers: &HeaderMap, endpoint: &Url) -> reqwest::Result<Client> {
-    let builder = || {
-        Client::builder()
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers.clone())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::none())
-    };
+pub(super) fn client(headers: &HeaderMap, endpoint: &Url) -> reqwest::Result<Client> {
+    let builder =
+        || outbound::client().default_headers(headers.clone()).connect_timeout(CONNECT_TIMEOUT);
     match builder().build() {
         // A machine without root certificates can still use a server that speaks plain HTTP.
         Err(_) if endpoint.scheme() == "http" => builder().tls_certs_only([]).build(),

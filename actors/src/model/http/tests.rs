@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::model::openai::{OpenAi, OpenAiProvider};
+use crate::outbound::testing::DeadRoute;
 
 const KEY: &str = "sk-test-0123456789";
 /// Longer than anything here takes, shorter than a person's patience.
@@ -324,6 +325,17 @@ async fn an_address_where_nobody_listens_is_a_network_error() {
     let error = ask(&provider(&settings(&base))).await.1.unwrap();
     assert_eq!(error.class, ModelErrorClass::Network);
     assert!(!error.message.contains("password") && !error.message.contains("abc"), "{error}");
+}
+
+// A135
+#[tokio::test]
+async fn a_provider_behind_a_dead_ipv6_route_is_asked_within_a_second() {
+    let route = DeadRoute::of("provider.test").await;
+    let provider = provider(&settings(&format!("{}/v1", route.url())));
+    let answer = json!({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]});
+    let call = async || assert_eq!(ask(&provider).await.1, None);
+    let took = route.answers(&answer.to_string(), 2, call).await;
+    assert!(took[0] < Duration::from_secs(1) && took[1] < took[0], "{took:?}");
 }
 
 #[test]

@@ -20,6 +20,13 @@ pub(super) type OllamaProvider = HttpProvider<Ollama>;
 pub(super) struct Ollama {
     effort: Option<ReasoningEffort>,
     max_output_tokens: Option<u64>,
+    num_ctx: Option<u64>,
+}
+
+/// The address below which its calls are; given with or without its `/api`.
+pub(super) fn host(base: Option<&str>) -> &str {
+    let base = base.unwrap_or(DEFAULT_BASE_URL).trim().trim_end_matches('/');
+    base.strip_suffix("/api").unwrap_or(base)
 }
 
 impl Dialect for Ollama {
@@ -27,14 +34,15 @@ impl Dialect for Ollama {
     type Reader = LineReader;
 
     fn new(settings: &ProviderSettings) -> Self {
-        Self { effort: settings.reasoning_effort, max_output_tokens: settings.max_output_tokens }
+        Self {
+            effort: settings.reasoning_effort,
+            max_output_tokens: settings.max_output_tokens,
+            num_ctx: settings.num_ctx,
+        }
     }
 
     fn endpoint(base: Option<&str>, _model: &str) -> Option<Url> {
-        let base = base.unwrap_or(DEFAULT_BASE_URL).trim().trim_end_matches('/');
-        // Given with or without its `/api`.
-        let base = base.strip_suffix("/api").unwrap_or(base);
-        endpoint_in(base, "", &["api", "chat"])
+        endpoint_in(host(base), "", &["api", "chat"])
     }
 
     fn body(&self, ask: &Ask<'_>) -> Result<Vec<u8>, Unsendable> {

@@ -29,8 +29,15 @@ pub(super) fn body(dialect: &Ollama, ask: &Ask<'_>) -> Value {
     if let Some(effort) = dialect.effort.filter(|_| !ask.ease.no_reasoning) {
         body.insert("think".into(), think(&ask.origin.model, effort));
     }
+    let mut options = Map::new();
     if let Some(cap) = ask.ease.output_cap.or(dialect.max_output_tokens) {
-        body.insert("options".into(), json!({ "num_predict": cap }));
+        options.insert("num_predict".into(), json!(cap));
+    }
+    if let Some(window) = dialect.num_ctx {
+        options.insert("num_ctx".into(), json!(window));
+    }
+    if !options.is_empty() {
+        body.insert("options".into(), Value::Object(options));
     }
     Value::Object(body)
 }

@@ -14,7 +14,7 @@ pub(super) use self::request::wire_tool;
 use super::error::Upstream;
 use super::http::{Ask, Dialect, HttpProvider, Unsendable, endpoint_in};
 
-const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+pub(super) const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A profile of kind `openai`.
 pub(super) type OpenAiProvider = HttpProvider<OpenAi>;

@@ -41,6 +41,7 @@ impl Rig {
             max_concurrency,
             requests_per_minute,
             max_retry_after: Duration::from_secs(300),
+            ceiling: Arc::default(),
         };
         let actor = spawner.spawn::<ProviderActor>(SpawnSpec::new("main"), args).await.unwrap();
         Self { spawner, address: actor.address }

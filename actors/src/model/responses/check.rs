@@ -94,6 +94,6 @@ fn is_sound(part: &Value) -> bool {
     }
 }
 
-fn is_blank(text: &Value) -> bool {
+pub(super) fn is_blank(text: &Value) -> bool {
     text.as_str().is_none_or(|text| text.trim().is_empty())
 }

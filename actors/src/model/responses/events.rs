@@ -7,6 +7,7 @@ use rookery_messages::chat::{OpaqueBlock, Origin, Usage};
 use rookery_messages::model::{FinishReason, ModelDelta, ModelError, ModelErrorClass, RawCall};
 use serde_json::{Map, Value};
 
+use super::check::is_blank;
 use crate::model::error::{ErrorObject, Upstream, error_field};
 use crate::model::stream::{
     Bounds, Framing, MAX_CALLS, Phase, Reading, nothing, object, silent, too_many_calls, truncated,
@@ -124,13 +125,17 @@ impl EventReader {
                 item.call.get_or_insert_default().take(given);
                 self.bounds.add(given.to_string().len(), &self.upstream)?;
             }
-            "reasoning" if given["encrypted_content"].is_string() => {
+            "reasoning" if !is_blank(&given["encrypted_content"]) => {
                 self.bounds.add(given.to_string().len(), &self.upstream)?;
-                let kept: Map<String, Value> = REASONING_FIELDS
+                let mut kept: Map<String, Value> = REASONING_FIELDS
                     .into_iter()
                     .filter_map(|name| Some((name.to_owned(), given.get(name)?.clone())))
                     .filter(|(_, value)| !value.is_null())
                     .collect();
+                // It has to go back whole: some servers leave out what is empty.
+                if !given["summary"].is_array() {
+                    kept.insert("summary".into(), Value::Array(Vec::new()));
+                }
                 out.push_back(ModelDelta::Opaque(OpaqueBlock {
                     origin: self.origin.clone(),
                     after_text: self.text,

@@ -15,6 +15,8 @@ use reqwest::{Method, Response, StatusCode, Url};
 use rookery_messages::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
+use crate::outbound;
+
 use super::{Destination, Host, NetworkRules, Refusal, reaches_own};
 
 /// Most redirects followed.
@@ -157,16 +159,12 @@ impl WebClient {
         to: &Destination,
         request: &WebRequest,
     ) -> Result<Response, WebError> {
-        let addresses = self.addresses(rules, to).await?;
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .pool_max_idle_per_host(0)
-            .user_agent(concat!("rookery/", env!("CARGO_PKG_VERSION")));
+        let mut addresses = self.addresses(rules, to).await?;
+        let mut builder = outbound::client().no_proxy().referer(false).pool_max_idle_per_host(0);
         if let Host::Name(_) = &to.host {
             // As the address spells it: a final dot makes another key.
             let name = to.url.host_str().unwrap_or_default();
+            outbound::arranged(name, &mut addresses);
             builder = builder.resolve_to_addrs(name, &addresses);
         }
         let client = builder.build().map_err(|error| failed(&error))?;
@@ -175,7 +173,9 @@ impl WebClient {
         if let Some(body) = &request.body {
             outgoing = outgoing.body(body.clone());
         }
-        outgoing.send().await.map_err(|error| failed(&error))
+        let answer = outgoing.send().await.map_err(|error| failed(&error))?;
+        outbound::heard(&answer);
+        Ok(answer)
     }
 
     /// The addresses of a hop, looked up once, each of them judged.

@@ -7,7 +7,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -15,13 +14,10 @@ use rookery_messages::ids::{AgentName, ConversationId};
 use rookery_messages::settings::{AutonomyLevel, RiskProfile};
 use rookery_messages::tool::CallEffects;
 use tempfile::TempDir;
-use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::generated::Generated;
 use crate::policy::gate::{Access, CallToJudge, Gate};
-
-/// How long generated cases may take, of each kind.
-const TIME_BOX: Duration = Duration::from_secs(12);
 
 /// A workspace, and the gate of an agent in it.
 struct Room {
@@ -677,27 +673,12 @@ fn changed() -> impl Strategy<Value = String> {
         })
 }
 
-/// Runs generated cases until there are enough or their time is over; gives how many there were. A failure
-/// names the text.
+/// Checks commands; gives how many there were. A failure names the text.
 fn cases(count: u32, strategy: &impl Strategy<Value = String>, check: impl Fn(String)) -> u32 {
-    let over = Instant::now() + TIME_BOX;
-    let run = std::cell::Cell::new(0);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: count,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
-    let ran = runner.run(strategy, |text| {
-        if Instant::now() < over {
-            run.set(run.get() + 1);
-            check(text);
-        }
+    Generated::Commands.check(count, strategy, |text| {
+        check(text);
         Ok(())
-    });
-    if let Err(e) = ran {
-        panic!("{e}");
-    }
-    run.get()
+    })
 }
 
 // A089, A090, V-M4, V-M5, V-M7, V-M8: the oracle is a shell, not the parser under test

@@ -28,6 +28,7 @@ pub(super) fn scope_of(observation: &Observation) -> Option<&TurnScope> {
         Observation::Accepted { .. }
         | Observation::Refused { .. }
         | Observation::StoreFailed { .. }
+        | Observation::MeaningFailed { .. }
         | Observation::Delivery { .. }
         | Observation::ActorExit { .. } => None,
     }

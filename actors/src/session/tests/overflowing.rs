@@ -114,3 +114,22 @@ async fn a_report_above_the_window_trims_the_next_request_in_proportion_and_peop
     assert_eq!(trims(&rig.observed(turn).await), 1);
     rig.quiet().await;
 }
+
+// V-C7: what was learnt outlives the turn
+#[tokio::test]
+async fn the_turn_after_one_that_was_too_long_is_sent_small_enough_at_once() {
+    let rig = Rig::plain().await;
+    rig.script((0..6).map(|_| says(&"word ".repeat(300))));
+    talk(&rig, 6).await;
+    rig.script([too_long(), says("it fits"), says("and this")]);
+    let (_, mut events) = rig.accept("m1", "ws").await;
+    assert_eq!(events.end().await.0, Outcome::Answered);
+    let (turn, mut events) = rig.accept("m2", "ws").await;
+    assert_eq!(events.end().await, (Outcome::Answered, Some("and this".into())));
+    let sizes = sizes(&rig);
+    assert!(sizes.len() == 3 && sizes[2] * 3 <= sizes[0] * 2 + 300, "{sizes:?}");
+    // It is trimmed, which nobody has to hear of again.
+    assert_eq!(trims(&rig.observed(turn).await), 1);
+    assert!(!events.kinds().contains(&"notice"));
+    rig.quiet().await;
+}

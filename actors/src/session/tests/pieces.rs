@@ -163,6 +163,7 @@ async fn a_provider_whose_actor_is_being_started_is_waited_for_and_one_given_up_
             max_attempts: 1,
             tool_mode: ToolMode::Native,
             sight: Default::default(),
+            ceiling: Arc::default(),
         };
         let bundle = AgentBundle { chain: Arc::new([profile]), ..AgentBundle::clone(&known) };
         let (_, mut events) = rig.take(id, "webhook.ci").await;

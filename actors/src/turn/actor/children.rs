@@ -63,6 +63,7 @@ impl Turn {
                 tools: offered,
                 images: Arc::default(),
             },
+            estimated: self.fit.sent(),
             known,
             strict: bundle.runtime.strict_tool_parsing,
             voice: self.voice.clone(),

@@ -25,7 +25,11 @@ impl Turn {
     /// What the next request may be estimated at (0: no limit).
     fn budget(&self) -> u64 {
         let bundle = &self.judge.bundle;
-        self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor)
+        // One that may take more is there to take it.
+        let learnt: Option<Vec<u64>> =
+            bundle.chain.iter().map(|profile| profile.ceiling.tokens()).collect();
+        let learnt = learnt.and_then(|learnt| learnt.into_iter().max());
+        self.fit.budget(bundle.runtime.max_context_tokens, &bundle.anchor, learnt)
     }
 
     /// How many images the next request shows at most: one that has to be smaller shows less (V-C7).

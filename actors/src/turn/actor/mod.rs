@@ -146,12 +146,18 @@ impl Supervised for TurnActor {
             prices: deps.prices.clone(),
             cost_micros: record.cost_micros,
         };
-        let days = DayLimits::new(
-            &bundle.runtime.budget,
-            &deps.budget,
-            (record.channel.as_str(), claim.sender.as_str()),
-            record.agent.as_str(),
-        );
+        let day = |agent: &AgentBundle| {
+            DayLimits::new(
+                &agent.runtime.budget,
+                &deps.budget,
+                (record.channel.as_str(), claim.sender.as_str()),
+                agent.name.as_str(),
+            )
+        };
+        // B11: what is handed on is paid for by those who handed it on, too.
+        let payers = record.parent.iter().flat_map(|of| &of.grant.payers);
+        let payers = payers.filter_map(|name| deps.agents.get(name));
+        let days = payers.fold(day(&bundle), |days, payer| days.and(day(payer)));
         let machine =
             Machine::new(facts, resume(&claim.journal, &claim.history, claim.record.usage));
         let tools = TurnTools::new(Arc::clone(&bundle), &claim.text, &claim.journal);

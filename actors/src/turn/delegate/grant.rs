@@ -86,6 +86,7 @@ impl Delegator {
             max_iterations,
             tainted: self.tainted.lock().clone(),
             allowance: self.purse.left(),
+            payers: self.payers(),
         };
         Ok((agent.name.clone(), grant))
     }

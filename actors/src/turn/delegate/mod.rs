@@ -22,6 +22,7 @@ mod task;
 mod tests;
 mod tools;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -152,6 +153,12 @@ impl Delegator {
     fn people_of(&self) -> AgentName {
         let own = || self.bundle.name.clone();
         self.child_of.as_ref().map_or_else(own, |of| of.people_of.clone())
+    }
+
+    /// Its agent, and those above it.
+    fn payers(&self) -> BTreeSet<AgentName> {
+        let above = self.child_of.iter().flat_map(|of| of.grant.payers.iter().cloned());
+        above.chain([self.bundle.name.clone()]).collect()
     }
 
     fn tools(&self) -> Option<Arc<TurnTools>> {

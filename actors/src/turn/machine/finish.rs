@@ -18,14 +18,20 @@ const SUMMARY_REQUEST: &str = "You have used all tool calls this turn allows. Wi
      say what you found and what remains to be done.";
 
 impl Machine {
-    pub(super) fn final_text(&mut self, response: ModelResponse, world: &World) -> Vec<Effect> {
+    pub(super) fn final_text(&mut self, mut response: ModelResponse, world: &World) -> Vec<Effect> {
+        let raw = response.raw.take().filter(|_| self.summarising);
         if response.text.trim().is_empty() {
-            return self.nothing_said(&response, world);
+            if raw.is_none() {
+                return self.nothing_said(&response, world);
+            }
+            response.text = text::SUMMARY_UNSHOWABLE.to_owned();
         }
+        // V-K4: the model reads its summary as it wrote it; people read what can be shown.
+        let written = raw.unwrap_or_else(|| response.text.clone());
         let mut commit = self.blank(world);
         let entry = self.entry(JournalKind::ModelResponse {
             iteration: self.iteration,
-            text: response.text.clone(),
+            text: written.clone(),
             calls: Vec::new(),
             usage: response.usage,
             // Without calls there is nothing that its provider insists on.
@@ -38,7 +44,7 @@ impl Machine {
             let notice = format!("the limit of {cap} tool rounds is reached; summing up");
             commit.entries.push(self.entry(JournalKind::Notice { text: notice }));
         }
-        self.append(&mut commit, ChatMessage::assistant(response.text.clone()), world);
+        self.append(&mut commit, ChatMessage::assistant(written), world);
         if self.takes_in() {
             // V-K9: what was said is committed first, then a new round answers the steering.
             self.said_final = true;

@@ -35,6 +35,7 @@ impl Machine {
         if self.rejections() >= MAX_REJECTIONS {
             let apology = ModelResponse {
                 text: text::MALFORMED_CALL_APOLOGY.to_owned(),
+                raw: None,
                 calls: Vec::new(),
                 opaque: Vec::new(),
                 finish: FinishReason::Stop,

@@ -93,6 +93,7 @@ fn says(iteration: u32, text: &str, n: usize) -> Input {
         spent: Usage::default(),
         end: ModelEnd::Completed(ModelResponse {
             text: text.into(),
+            raw: None,
             calls: calls(n, iteration),
             opaque: Vec::new(),
             finish,

@@ -9,6 +9,7 @@ use rookery_messages::turn::Outcome;
 use uuid::Uuid;
 
 use super::*;
+use crate::outbound::testing::DeadRoute;
 use crate::runtime::system_world;
 
 struct Received {
@@ -106,6 +107,17 @@ async fn a_reply_is_posted_signed_with_its_idempotency_key() {
     adapter.post(&row(true)).await;
     let body: Value = serde_json::from_slice(&received.recv().unwrap().body).unwrap();
     assert_eq!(body["possibly_repeated"], json!(true));
+}
+
+// A135
+#[tokio::test]
+async fn a_receiver_behind_a_dead_ipv6_route_has_its_reply_within_a_second() {
+    let route = DeadRoute::of("receiver.test").await;
+    let adapter = adapter(&route.url());
+    let sent = SendAttempt::Sent { external_id: None };
+    let call = async || assert_eq!(adapter.post(&row(false)).await, sent);
+    let took = route.answers("{}", 2, call).await;
+    assert!(took[0] < POST_LIMIT / 20 && took[1] < took[0], "{took:?}");
 }
 
 #[tokio::test]

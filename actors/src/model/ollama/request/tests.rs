@@ -15,13 +15,14 @@ fn a_conversation_with_calls_has_the_form_the_api_takes() {
         result(&a, "noon"),
         result(&b, "refused"),
     ];
-    let settings = ProviderSettings { max_output_tokens: Some(900), ..settings("m") };
+    let settings =
+        ProviderSettings { max_output_tokens: Some(900), num_ctx: Some(32_768), ..settings("m") };
     assert_eq!(
         sent::<Ollama>(&settings, &messages, &[tool("time")], Ease::default()).unwrap(),
         json!({
             "model": "m",
             "stream": true,
-            "options": {"num_predict": 900},
+            "options": {"num_predict": 900, "num_ctx": 32_768},
             "tools": [{"type": "function", "function": {
                 "name": "time", "description": "does it",
                 "parameters": {"type": "object", "properties": {"a": {"type": "string"}}},

@@ -87,6 +87,36 @@ fn reasoning_text_and_calls_are_read_in_the_order_of_their_items() {
     assert_eq!(got, (want, None));
 }
 
+// I4, A042: it goes back with the next request, which would be refused
+#[test]
+fn a_reasoning_item_without_its_empty_parts_is_kept_whole_and_one_without_content_is_not_kept() {
+    let kept = |reasoning: Value| {
+        let (deltas, error) = read(
+            reader(),
+            &[created(), item("done", 0, reasoning), text(1, "Hi"), completed(json!([]))],
+        );
+        assert_eq!(error, None);
+        deltas.into_iter().find_map(|delta| match delta {
+            ModelDelta::Opaque(kept) => Some(kept.block),
+            _ => None,
+        })
+    };
+    let whole =
+        json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gA=="});
+    for summary in [None, Some(Value::Null), Some(json!("s"))] {
+        let mut given = json!({"type": "reasoning", "id": "rs", "encrypted_content": "gA=="});
+        if let Some(summary) = summary {
+            given["summary"] = summary;
+        }
+        assert_eq!(kept(given), Some(whole.clone()));
+    }
+    for content in [json!(" "), json!(null), json!(7)] {
+        let given =
+            json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": content});
+        assert_eq!(kept(given), None);
+    }
+}
+
 // V-E3
 #[test]
 fn text_that_did_not_come_as_deltas_is_told_once() {

@@ -7,9 +7,7 @@ use tokio::time::Instant;
 
 use super::super::MAX_HELD;
 use super::*;
-
-/// How long all cases of one property may take.
-const BOX: Duration = Duration::from_secs(5);
+use crate::generated::Generated;
 
 fn piece() -> impl Strategy<Value = String> {
     let marks = prop::sample::select(vec![
@@ -108,19 +106,10 @@ fn reply() -> impl Strategy<Value = String> {
     prop::collection::vec(nested, 0..8).prop_map(|parts| parts.concat())
 }
 
-/// Runs cases until the time is up; a failure shrinks and prints its input.
+/// Checks replies, and where they are cut.
 fn boxed(check: impl Fn(String, Vec<prop::sample::Index>) -> Result<(), TestCaseError>) {
-    let began = Instant::now();
-    let config = ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() };
-    let mut runner = proptest::test_runner::TestRunner::new(config);
     let input = (reply(), prop::collection::vec(any::<prop::sample::Index>(), 0..6));
-    let result = runner.run(
-        &input,
-        |(text, cuts)| {
-            if began.elapsed() > BOX { Ok(()) } else { check(text, cuts) }
-        },
-    );
-    result.unwrap_or_else(|error| panic!("{error}"));
+    Generated::TextCalls.check(20_000, &input, |(text, cuts)| check(text, cuts));
 }
 
 fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {

@@ -25,6 +25,7 @@ fn child(db: &mut Db, parent: &TurnClaim, external: &str, mode: ChildMode) -> Ac
                 max_iterations: 3,
                 allowance: Default::default(),
                 tainted: None,
+                payers: Default::default(),
             },
             reply_to: parent.reply_address.clone(),
         },

@@ -16,6 +16,7 @@ use super::handler::{Handler, ProgressSinks};
 use super::oauth::Authority;
 use super::session::{End, SdkSession, chain};
 use super::{HttpTarget, version};
+use crate::outbound;
 use crate::tool::mcp::client::{Connection, Events};
 
 /// How long the network may take to connect.
@@ -68,10 +69,8 @@ async fn open(
     progress: &ProgressSinks,
     token: &CancellationToken,
 ) -> Result<(Service, Option<Authority>), String> {
-    let client = reqwest::Client::builder()
+    let client = outbound::client()
         .connect_timeout(CONNECT_LIMIT)
-        // A redirect would carry the headers, which are secrets, to another server.
-        .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|error| format!("no client can be made: {error}"))?;
     let config = StreamableHttpClientTransportConfig::with_uri(target.url.as_str())
