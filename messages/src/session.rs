@@ -138,6 +138,8 @@ pub enum SessionMsg {
     Cancel(TurnId),
     /// Time to look again after a failed claim.
     Retry,
+    /// Others wait for a place: go to rest as soon as there is nothing to do.
+    MakeRoom,
     /// Nothing happened for the idle time.
     IdleTimeout {
         /// The timer's number; an older one is void.
@@ -161,6 +163,7 @@ impl Message for SessionMsg {
             Self::ApprovalHint { .. } => "ApprovalHint",
             Self::Cancel(_) => "Cancel",
             Self::Retry => "Retry",
+            Self::MakeRoom => "MakeRoom",
             Self::IdleTimeout { .. } => "IdleTimeout",
         }
     }

@@ -127,7 +127,8 @@ impl Supervised for ModelActor {
             spent: Arc::clone(&spent),
             world: ctx.world().clone(),
         };
-        ctx.set_waiting_on(Some("the provider".to_owned()));
+        let profiles: Vec<&str> = call.chain.iter().map(|one| one.name.as_str()).collect();
+        ctx.set_waiting_on(Some(format!("provider {}", profiles.join(", then "))));
         ctx.task(async move {
             let end = match call.run().await {
                 Ok(end) => end,

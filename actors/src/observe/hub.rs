@@ -15,8 +15,10 @@ use rookery_messages::ids::{ConversationId, TurnId};
 use rookery_messages::time::World;
 use tokio::sync::{Notify, broadcast};
 
-/// Events kept per conversation.
+/// Events kept per conversation …
 const RING: usize = 512;
+/// … as far as their texts are no longer than this in all, in bytes. The newest is always kept.
+const RING_BYTES: usize = 1 << 20;
 /// Routed approvals kept for a follower that is slow; it finds what it missed in the store.
 const ROUTED: usize = 256;
 /// Conversations kept without a follower before the oldest are dropped.
@@ -33,6 +35,30 @@ struct Stream {
 struct Ring {
     next: u64,
     events: VecDeque<Arc<TurnEvent>>,
+    bytes: usize,
+}
+
+impl Ring {
+    fn push(&mut self, event: TurnEvent) {
+        self.bytes += text_bytes(&event.kind);
+        self.events.push_back(Arc::new(event));
+        while self.events.len() > RING || (self.bytes > RING_BYTES && self.events.len() > 1) {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.bytes -= text_bytes(&oldest.kind);
+        }
+    }
+}
+
+/// The texts of an event that may be long.
+fn text_bytes(kind: &TurnEventKind) -> usize {
+    match kind {
+        TurnEventKind::Delta { text }
+        | TurnEventKind::Thinking { text }
+        | TurnEventKind::Notice { text } => text.len(),
+        TurnEventKind::ToolResult { output, .. } => output.len(),
+        TurnEventKind::Ended { reply, .. } => reply.as_ref().map_or(0, String::len),
+        _ => 0,
+    }
 }
 
 impl Stream {
@@ -40,10 +66,7 @@ impl Stream {
         let mut ring = self.ring.lock();
         let seq = ring.next;
         ring.next += 1;
-        if ring.events.len() == RING {
-            ring.events.pop_front();
-        }
-        ring.events.push_back(Arc::new(TurnEvent { seq, turn, kind }));
+        ring.push(TurnEvent { seq, turn, kind });
         seq
     }
 }
@@ -161,7 +184,7 @@ impl EventHub {
         let first = u64::try_from(self.world.now().as_millisecond()).unwrap_or(0) * 1_000;
         let stream = Arc::clone(&self.streams.entry(conversation).or_insert_with(|| {
             Arc::new(Stream {
-                ring: Mutex::new(Ring { next: first, events: VecDeque::new() }),
+                ring: Mutex::new(Ring { next: first, events: VecDeque::new(), bytes: 0 }),
                 notify: Notify::new(),
                 ended: Notify::new(),
                 followers: AtomicUsize::new(0),
@@ -292,6 +315,24 @@ mod tests {
             matches!(resumed.next().await, HubItem::Event(e) if e.seq == first + RING as u64 + 1)
         );
         assert_eq!(resumed.try_next(), None);
+    }
+
+    // I10: by bytes too; a follower that is too slow for them gets a gap
+    #[tokio::test]
+    async fn long_events_push_older_ones_out() {
+        let hub = EventHub::new(system_world());
+        let (conversation, turn) = (ConversationId(Uuid::nil()), TurnId(Uuid::nil()));
+        let mut follower = hub.subscribe(conversation, None);
+        let first = hub.publish(conversation, turn, notice("short".into()));
+        for _ in 0..3 {
+            hub.publish(conversation, turn, notice("x".repeat(RING_BYTES / 2)));
+        }
+        assert_eq!(follower.next().await, HubItem::Gap { next: first + 2 });
+        let newest = hub.publish(conversation, turn, notice("x".repeat(2 * RING_BYTES)));
+        assert_eq!(follower.next().await, HubItem::Gap { next: newest });
+        assert!(matches!(follower.next().await, HubItem::Event(e) if e.seq == newest));
+        hub.publish(conversation, turn, notice("short".into()));
+        assert_eq!(hub.stream(conversation).ring.lock().bytes, "short".len());
     }
 
     #[tokio::test]

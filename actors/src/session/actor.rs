@@ -77,6 +77,8 @@ pub struct Session {
     /// Came while a claim was under way: for the turn it brings.
     steering: Vec<Steering>,
     idle: (u64, Option<TaskKey>),
+    /// Others wait for its place.
+    makes_room: bool,
 }
 
 /// Why a claimed row does not run here.
@@ -130,6 +132,7 @@ impl Supervised for SessionActor {
             gathered: 0,
             steering: Vec::new(),
             idle: (0, None),
+            makes_room: false,
         })
     }
 
@@ -178,6 +181,12 @@ impl Supervised for SessionActor {
                     }
                 }
             },
+            SessionMsg::MakeRoom => {
+                state.makes_room = true;
+                if state.is_idle() && !ctx.is_paused() {
+                    state.wait_idle(ctx);
+                }
+            }
             // A pause is an operator's: it lasts, so its session does not go to rest.
             SessionMsg::IdleTimeout { .. } if ctx.is_paused() => {}
             SessionMsg::IdleTimeout { timer } if timer == state.idle.0 && state.is_idle() => {
@@ -635,6 +644,11 @@ impl Session {
         }
         self.idle.0 += 1;
         let timer = self.idle.0;
+        let idle = RouterMsg::Idle { conversation: self.conversation };
+        if std::mem::take(&mut self.makes_room) && !ctx.is_paused() && self.router.try_send(idle).is_ok()
+        {
+            return;
+        }
         self.idle.1 = ctx.after(self.deps.session_idle, SessionMsg::IdleTimeout { timer });
     }
 }

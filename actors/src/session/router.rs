@@ -4,7 +4,7 @@
 //! what is lost is found by the sweep, which asks the store for open rows now and then. Passivation:
 //! unmap, recheck the inbox, then stop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rookery_messages::session::{Arrival, RouterMsg, SessionMsg};
 use rookery_messages::store::Prune;
 use rookery_messages::turn::TurnClaim;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::actor::{SessionActor, SessionArgs};
 use crate::channel::intake::return_claim;
@@ -31,6 +32,10 @@ const FIRST_PRUNING: u32 = 6;
 /// … so many turns are looked at at once, with a pause after each piece.
 const PIECE: u32 = 200;
 const BETWEEN_PIECES: Duration = Duration::from_millis(100);
+/// Most conversations that wait for a place by name.
+const MOST_WAITING: usize = 1_024;
+/// So many sessions are asked at once to make room: some of them may be at work.
+const ASKED_AT_ONCE: usize = 4;
 /// How long a session may take to stop: its turn's grace and a margin.
 const SESSION_GRACE: Duration = Duration::from_secs(17);
 
@@ -49,8 +54,10 @@ pub struct Router {
     deps: Arc<TurnDeps>,
     sessions: HashMap<ConversationId, Mapped>,
     by_child: HashMap<ActorId, ConversationId>,
-    /// Hints that came when the map was full; the sweep brings them back.
+    /// Hints that came when the map was full.
     turned_away: u64,
+    /// Conversations that wait for a place, first come first; the sweep finds those that are too many.
+    waiting: VecDeque<ConversationId>,
     /// The store is being asked.
     sweeping: bool,
     /// How often it has swept: now and then it also throws away what is old.
@@ -64,6 +71,10 @@ struct Mapped {
     address: Address<SessionMsg>,
     /// The recheck runs: a hint in between keeps it.
     leaving: bool,
+    /// When somebody wrote there last.
+    heard: Instant,
+    /// It was asked to make room since then.
+    asked: bool,
 }
 
 impl Supervised for RouterActor {
@@ -80,6 +91,7 @@ impl Supervised for RouterActor {
             sessions: HashMap::new(),
             by_child: HashMap::new(),
             turned_away: 0,
+            waiting: VecDeque::new(),
             sweeping: false,
             sweeps: 0,
             next_sweep: None,
@@ -122,7 +134,7 @@ impl Supervised for RouterActor {
                 }
             }
             RouterMsg::IdleChecked { conversation, open } => {
-                state.idle_checked(ctx, conversation, matches!(open, Ok(false)));
+                state.idle_checked(ctx, conversation, matches!(open, Ok(false))).await;
             }
             RouterMsg::ApprovalHint { conversation, turn, approval } => {
                 // No session runs a turn that another one waits for.
@@ -154,6 +166,7 @@ impl Supervised for RouterActor {
             state.deps.receipts.rest(conversation);
             state.recheck(ctx, conversation, &exit.reason);
         }
+        state.fill_places(ctx).await;
         state.end_if_empty(ctx);
         Ok(())
     }
@@ -180,7 +193,11 @@ impl Supervised for RouterActor {
     }
 
     fn observe(state: &Router) -> Value {
-        json!({ "sessions": state.sessions.len(), "turned_away": state.turned_away })
+        json!({
+            "sessions": state.sessions.len(),
+            "waiting": state.waiting.len(),
+            "turned_away": state.turned_away,
+        })
     }
 }
 
@@ -241,6 +258,8 @@ impl Router {
     ) {
         if let Some(mapped) = self.sessions.get_mut(&conversation) {
             mapped.leaving = false;
+            mapped.heard = Instant::now();
+            mapped.asked = false;
             // A full mailbox holds a hint already; a closed one is followed by its exit.
             if let Err(refused) = mapped.address.try_send(SessionMsg::Hint(arrival)) {
                 self.return_claim(ctx, refused.into_message().into_claim());
@@ -252,6 +271,7 @@ impl Router {
         }
         if self.sessions.len() >= self.deps.max_sessions {
             self.turned_away += 1;
+            self.wait_for_place(conversation);
             return self.return_claim(ctx, arrival.into_claim());
         }
         let deps = Arc::clone(&self.deps);
@@ -261,8 +281,10 @@ impl Router {
             Ok(child) => {
                 let id = child.handle.id;
                 self.by_child.insert(id, conversation);
-                self.sessions
-                    .insert(conversation, Mapped { id, address: child.address, leaving: false });
+                let address = child.address;
+                let (leaving, heard, asked) = (false, Instant::now(), false);
+                let mapped = Mapped { id, address, leaving, heard, asked };
+                self.sessions.insert(conversation, mapped);
             }
             Err(error) => {
                 tracing::error!(%conversation, %error, "a session did not start; the sweep tries again");
@@ -280,9 +302,40 @@ impl Router {
         });
     }
 
-    fn idle_checked(
+    /// All places are taken: those who have had theirs longest without need make room.
+    fn wait_for_place(&mut self, conversation: ConversationId) {
+        if !self.waiting.contains(&conversation) && self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(conversation);
+            self.make_room();
+        }
+    }
+
+    fn make_room(&mut self) {
+        let mut quiet: Vec<&mut Mapped> =
+            self.sessions.values_mut().filter(|one| !one.asked && !one.leaving).collect();
+        if quiet.len() > ASKED_AT_ONCE {
+            quiet.select_nth_unstable_by_key(ASKED_AT_ONCE, |one| one.heard);
+        }
+        for mapped in quiet.into_iter().take(ASKED_AT_ONCE) {
+            mapped.asked = mapped.address.try_send(SessionMsg::MakeRoom).is_ok();
+        }
+    }
+
+    /// Those that wait, as far as there are places by now.
+    async fn fill_places(&mut self, ctx: &mut Ctx<RouterActor>) {
+        while self.sessions.len() < self.deps.max_sessions
+            && let Some(conversation) = self.waiting.pop_front()
+        {
+            self.hint(ctx, conversation, Arrival::Waits).await;
+        }
+        if !self.waiting.is_empty() {
+            self.make_room();
+        }
+    }
+
+    async fn idle_checked(
         &mut self,
-        ctx: &Ctx<RouterActor>,
+        ctx: &mut Ctx<RouterActor>,
         conversation: ConversationId,
         nothing_open: bool,
     ) {
@@ -291,6 +344,7 @@ impl Router {
             let id = mapped.id;
             self.sessions.remove(&conversation);
             ctx.stop_child(id, StopReason::Idle);
+            self.fill_places(ctx).await;
         } else {
             let _ = mapped.address.try_send(SessionMsg::Hint(Arrival::Waits));
         }

@@ -22,6 +22,7 @@ impl Rig {
             max_concurrency: 4,
             requests_per_minute: None,
             max_retry_after: Duration::from_secs(300),
+            ceiling: Arc::default(),
         };
         let spec = SpawnSpec::new(format!("provider-{name}"));
         let address = self.spawner.spawn::<ProviderActor>(spec, args).await.unwrap().address;
@@ -29,7 +30,7 @@ impl Rig {
         self.roots.push(Box::new(move || stop.stop(StopReason::Shutdown)));
         let sight = eyes();
         let name = name.to_owned();
-        (provider, ProfileRef { name, address, max_attempts: 1, tool_mode, sight })
+        (provider, ProfileRef { name, address, max_attempts: 1, tool_mode, sight, ceiling: Arc::default() })
     }
 
     /// A message with so many pictures, which are there.
