@@ -46,12 +46,31 @@ async fn an_operator_lets_somebody_in_by_a_code_and_puts_them_out_again() {
     let checked = rookery(&world, &["channels", "check", "--json"]).await;
     assert_eq!(checked.code, Some(0), "{checked:?}");
     let rows = checked.json();
+    let down = rookery(&world, &["actor", "pause", "webhook.ci/intake"]).await;
+    assert_eq!(down.code, Some(0), "{down:?}");
+    let paused = rookery(&world, &["channels", "check"]).await;
+    assert!(paused.code == Some(1) && paused.out.contains("down: "), "{paused:?}");
+    rookery(&world, &["actor", "resume", "webhook.ci/intake"]).await;
     let ci = rows.as_array().unwrap().iter().find(|row| row["id"] == "webhook.ci").unwrap();
     assert_eq!(ci, &json!({ "id": "webhook.ci", "agent": "home", "state": "up", "pairs": true }));
 
     let gone = rookery(&world, &["pair", "revoke", "webhook.ci", "eve"]).await;
     assert_eq!((gone.code, gone.out.as_str()), (Some(0), "ok\n"), "{gone:?}");
     assert_eq!(eve(&world, "5", "hello again").await.0, 403);
+    world.finish().await;
+}
+
+// R19: a bound on how many conversations are in memory is none on who is answered
+#[tokio::test]
+async fn who_finds_all_places_taken_by_idle_conversations_is_answered_all_the_same() {
+    let world = World::start(program!(), Config::new().sessions("max_active = 2")).await;
+    // Resting takes a minute: nobody waits for that.
+    for round in 0..2 {
+        for conversation in ["p", "q", "r", "s", "t"] {
+            let turn = world.api.say(conversation, &format!("hello {round}")).await;
+            assert_eq!((turn.result(), turn.attempts), ("answered", 1), "{turn:?}");
+        }
+    }
     world.finish().await;
 }
 

@@ -98,6 +98,9 @@ pub(super) struct ChannelRow {
     agent: Option<String>,
     /// Whether it takes messages in now.
     state: &'static str,
+    /// Why it is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     /// Strangers may pair.
     pairs: bool,
 }
@@ -114,19 +117,28 @@ pub(super) fn channel_ids(shared: &Shared) -> Vec<ChannelId> {
 /// `GET /admin/v1/channels`: all that are configured, owned or not.
 pub(super) async fn channels(State(shared): State<Arc<Shared>>) -> Json<Vec<ChannelRow>> {
     let settings = &shared.deps.settings;
+    let parts = (shared.deps.probes.ready)().components;
+    // The same as `/readyz` says of the channel: of its actors, and of its way in.
+    let trouble = |id: &ChannelId| {
+        let names = [format!("channels/{id}"), format!("receiving/{id}")];
+        let bad = parts.iter().find(|part| !part.ready && names.contains(&part.name))?;
+        Some(bad.reason.clone().unwrap_or_else(|| "not ready".to_owned()))
+    };
     let rows = channel_ids(&shared).into_iter().map(|id| {
         let owner = settings
             .agents
             .iter()
             .find(|(_, agent)| agent.channels.iter().any(|channel| channel == id.as_str()));
         let agent = owner.map(|(name, _)| name.clone());
+        let reason = trouble(&id);
         let state = match (&agent, shared.deps.intakes.get(&id)) {
             (None, _) => "unowned",
-            (Some(_), Some(intake)) if intake.is_up() => "up",
+            (Some(_), Some(intake)) if intake.is_up() && reason.is_none() => "up",
             (Some(_), _) => "down",
         };
+        let reason = reason.filter(|_| state == "down");
         let pairs = shared.deps.doors.get(&id).is_some_and(|door| door.pairs());
-        ChannelRow { id, agent, state, pairs }
+        ChannelRow { id, agent, state, reason, pairs }
     });
     Json(rows.collect())
 }

@@ -645,7 +645,9 @@ impl Session {
         self.idle.0 += 1;
         let timer = self.idle.0;
         let idle = RouterMsg::Idle { conversation: self.conversation };
-        if std::mem::take(&mut self.makes_room) && !ctx.is_paused() && self.router.try_send(idle).is_ok()
+        if std::mem::take(&mut self.makes_room)
+            && !ctx.is_paused()
+            && self.router.try_send(idle).is_ok()
         {
             return;
         }

@@ -1,5 +1,6 @@
 //! Lines from standard input, read by a thread that may block.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Read};
 
 use tokio::sync::mpsc;
@@ -8,6 +9,11 @@ use crate::exit::Failure;
 
 /// Longest line, in bytes: what a request body may be by default.
 const LONGEST: u64 = 1_048_576;
+
+/// Most lines held while the connection is lost.
+const MOST_HELD: usize = 64;
+/// Leaves the chat.
+pub(super) const QUIT: &str = "/quit";
 
 /// What standard input gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +24,64 @@ pub(super) enum Input {
     Over,
     /// It can't be read.
     Failed(String),
+}
+
+/// The lines that were typed, in order. While nobody can be told, they are held.
+pub(super) struct Lines {
+    source: Option<mpsc::Receiver<Input>>,
+    held: VecDeque<Input>,
+}
+
+impl Lines {
+    /// From standard input; `None` reads nothing.
+    pub(super) fn of(source: Option<mpsc::Receiver<Input>>) -> Self {
+        Self { source, held: VecDeque::new() }
+    }
+
+    /// The next line; never, where nothing is read. Cancel safe.
+    pub(super) async fn next(&mut self) -> Input {
+        match self.held.pop_front() {
+            Some(input) => input,
+            None => self.read().await,
+        }
+    }
+
+    /// Holds what is typed, until somebody wants to leave. Cancel safe.
+    pub(super) async fn hold(&mut self) {
+        loop {
+            if self.held.len() >= MOST_HELD {
+                return std::future::pending().await;
+            }
+            let input = self.read().await;
+            if matches!(&input, Input::Line(line) if line.trim() == QUIT) {
+                return;
+            }
+            let last = !matches!(input, Input::Line(_));
+            self.held.push_back(input);
+            if last {
+                self.source = None;
+            }
+        }
+    }
+
+    /// What was typed and is given to nobody.
+    pub(super) fn unsent(&mut self) -> Vec<String> {
+        if let Some(source) = &mut self.source {
+            self.held.extend(std::iter::from_fn(|| source.try_recv().ok()));
+        }
+        let lines = self.held.drain(..).filter_map(|input| match input {
+            Input::Line(line) if !line.trim().is_empty() => Some(line),
+            _ => None,
+        });
+        lines.collect()
+    }
+
+    async fn read(&mut self) -> Input {
+        match &mut self.source {
+            Some(lines) => lines.recv().await.unwrap_or(Input::Over),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Starts reading. The thread ends with the input, or when nobody takes lines any more; one that waits
@@ -109,6 +173,20 @@ mod tests {
             assert_eq!(read(line), Answer::No, "{line:?}");
         }
         assert_eq!(answer(&Input::Over), Answer::No);
+    }
+
+    #[tokio::test]
+    async fn lines_are_held_until_somebody_can_be_told_and_what_nobody_was_told_is_known() {
+        let (sender, receiver) = mpsc::channel(8);
+        let mut lines = Lines::of(Some(receiver));
+        for line in ["one", " ", "two", "/quit", "three"] {
+            sender.try_send(Input::Line(line.to_owned())).unwrap();
+        }
+        // Ends at `/quit`, and only there.
+        lines.hold().await;
+        assert_eq!(lines.next().await, Input::Line("one".to_owned()));
+        assert_eq!(lines.unsent(), ["two", "three"]);
+        assert_eq!(lines.unsent(), Vec::<String>::new());
     }
 
     // V-H8

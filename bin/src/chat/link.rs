@@ -7,6 +7,7 @@ use reqwest::StatusCode;
 use rookery_messages::ids::TurnId;
 
 use super::connection::{Connection, Incoming};
+use super::input::Lines;
 use super::state::{Chat, Step};
 use crate::client::{Client, ClientError};
 use crate::exit::{Exit, Failure};
@@ -62,11 +63,12 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Opens the connection again; the steps that catch up, or nothing when a signal came meanwhile.
+    /// Opens the connection again; the steps that catch up, or nothing when somebody wants to leave meanwhile.
     pub(super) async fn reconnect(
         &mut self,
         chat: &mut Chat,
         signals: &mut Signals,
+        lines: &mut Lines,
     ) -> Result<Option<Vec<Step>>, Failure> {
         self.connection = None;
         let note = chat.note(
@@ -78,6 +80,7 @@ impl<'a> Link<'a> {
         for _ in 0..TRIES {
             tokio::select! {
                 _ = signals.next() => return Ok(None),
+                () = lines.hold() => return Ok(None),
                 () = tokio::time::sleep(wait) => {}
             }
             wait *= 2;

@@ -15,18 +15,16 @@ mod view;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use connection::Incoming;
 use frames::ServerFrame;
-use input::Input;
+use input::Lines;
 use link::Link;
 use state::{Chat, Mode, Step};
 
 use crate::cli::ChatArgs;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::to_stdout;
+use crate::output::{to_stderr, to_stdout};
 use crate::signals::{Asked, Signals};
 
 /// How often a sign of life is asked for; without any in between the connection counts as lost.
@@ -47,7 +45,8 @@ pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Res
 
     let mut link = Link::open(client, query).await?;
     // A pipe that is not asked for lines is left alone: it may be somebody else's input.
-    let mut input = if mode == Mode::Once && !at_terminal { None } else { Some(input::lines()?) };
+    let reads = mode != Mode::Once || at_terminal;
+    let mut lines = Lines::of(if reads { Some(input::lines()?) } else { None });
     let mut steps = match &args.message {
         Some(text) => chat.submit(text),
         None => chat.started(),
@@ -74,12 +73,17 @@ pub async fn run(client: &Client, args: &ChatArgs, signals: &mut Signals) -> Res
                     alive = true;
                     Vec::new()
                 }
-                Incoming::Lost => match link.reconnect(&mut chat, signals).await? {
-                    Some(steps) => steps,
-                    None => return Ok(left(mode)),
+                Incoming::Lost => match link.reconnect(&mut chat, signals, &mut lines).await {
+                    Ok(Some(steps)) => steps,
+                    Ok(None) if tell_unsent(&mut lines) => return Ok(Exit::Unreachable),
+                    Ok(None) => return Ok(left(mode)),
+                    Err(failure) => {
+                        tell_unsent(&mut lines);
+                        return Err(failure);
+                    }
                 },
             },
-            line = next_line(&mut input), if chat.wants_input() => chat.input(&line),
+            line = lines.next(), if chat.wants_input() => chat.input(&line),
             asked = signals.next() => match asked {
                 Asked::Interrupt => chat.interrupt(),
                 Asked::Terminate | Asked::HangUp => vec![Step::Leave(left(mode))],
@@ -99,12 +103,13 @@ fn left(mode: Mode) -> Exit {
     if mode == Mode::Interactive { Exit::Ok } else { Exit::Failed }
 }
 
-/// The next line; never, where nothing is read.
-async fn next_line(input: &mut Option<mpsc::Receiver<Input>>) -> Input {
-    match input {
-        Some(lines) => lines.recv().await.unwrap_or(Input::Over),
-        None => std::future::pending().await,
+/// Says what was typed and reached nobody; whether there was any.
+fn tell_unsent(lines: &mut Lines) -> bool {
+    let unsent = lines.unsent();
+    for line in &unsent {
+        to_stderr(&format!("not sent: {line}\n"));
     }
+    !unsent.is_empty()
 }
 
 /// Tells this program's message ids from every other's.

@@ -8,7 +8,7 @@ use rookery_messages::ids::{ApprovalId, CallId, TurnId};
 use rookery_messages::turn::{CallState, Outcome, TurnRecord, TurnState};
 
 use super::frames::{ClientFrame, Refusal, ServerFrame};
-use super::input::{Answer, Input, answer};
+use super::input::{Answer, Input, QUIT, answer};
 use super::view::{View, ending, is_denied};
 use crate::exit::Exit;
 use crate::render::{prose, strict};
@@ -240,7 +240,7 @@ impl Chat {
         let text = line.trim();
         if self.mode == Mode::Interactive {
             match text {
-                "/quit" => return vec![Step::Leave(Exit::Ok)],
+                QUIT => return vec![Step::Leave(Exit::Ok)],
                 "/stop" => return self.stop(),
                 "/help" => {
                     let line = self.view.line(HELP);

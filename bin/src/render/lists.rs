@@ -140,7 +140,11 @@ pub fn channels(channels: &[serde_json::Value]) -> String {
         .iter()
         .map(|row| {
             let pairs = if row["pairs"] == true { "yes" } else { "no" };
-            vec![text(row, "id"), text(row, "agent"), text(row, "state"), pairs.to_owned()]
+            let state = match text(row, "reason") {
+                reason if reason.is_empty() || reason == "-" => text(row, "state"),
+                reason => format!("{}: {reason}", text(row, "state")),
+            };
+            vec![text(row, "id"), text(row, "agent"), state, pairs.to_owned()]
         })
         .collect();
     table(&["CHANNEL", "AGENT", "STATE", "PAIRS"], &rows)

@@ -30,7 +30,17 @@ impl Rig {
         self.roots.push(Box::new(move || stop.stop(StopReason::Shutdown)));
         let sight = eyes();
         let name = name.to_owned();
-        (provider, ProfileRef { name, address, max_attempts: 1, tool_mode, sight, ceiling: Arc::default() })
+        (
+            provider,
+            ProfileRef {
+                name,
+                address,
+                max_attempts: 1,
+                tool_mode,
+                sight,
+                ceiling: Arc::default(),
+            },
+        )
     }
 
     /// A message with so many pictures, which are there.
