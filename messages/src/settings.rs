@@ -3,10 +3,17 @@
 //! Pure data. Reading, overlays and error texts are the program's; each section's consumer takes its struct.
 
 pub mod budget;
+mod channel;
 mod delegation;
+mod gateway;
 mod hooks;
 mod loops;
+mod mcp;
+mod memory;
+mod provider;
 mod retention;
+mod risk;
+mod telegram;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,23 +23,20 @@ use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::channel::QueuePolicy;
-use crate::ids::ChannelId;
-
 pub use budget::{BudgetSettings, Price, SpendLimit};
+pub use channel::{ChannelSettings, OnUnknown, OwnChannelSettings, WebhookSettings};
 pub use delegation::DelegationSettings;
+pub use gateway::{AuthRole, GatewaySettings, TokenSettings};
 pub use hooks::HookSettings;
 pub use loops::LoopDetection;
-pub use retention::RetentionSettings;
-mod mcp;
-mod memory;
-mod telegram;
 pub use mcp::{
     FilterMode, McpBundle, McpOAuthSettings, McpServerSettings, McpSettings, OAuthGrant,
     ToolFilterGroup,
 };
-
 pub use memory::{EmbeddingSettings, MemoryBackend, MemorySettings};
+pub use provider::{CallIdForm, ProviderKind, ProviderSettings, ReasoningEffort, ToolMode};
+pub use retention::RetentionSettings;
+pub use risk::{AutonomyLevel, NetworkSettings, RateLimit, RiskProfile};
 pub use telegram::{GroupMode, TelegramSettings};
 
 /// A configured secret. Shown nowhere; read only by the request it authenticates (I12).
@@ -173,77 +177,6 @@ pub struct StoreSettings {
     pub durability: Durability,
 }
 
-/// HTTP, WebSocket, web page, admin API.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GatewaySettings {
-    /// Address and port. An address off loopback needs `tokens`.
-    pub listen: String,
-    /// Names under which requests may come beside loopback and `listen`, such as that of a proxy before it. A
-    /// request for any other name is refused, so that no foreign page reaches the service by a name of its own.
-    /// With a `listen` for all addresses (0.0.0.0) they are all unknown, so that from elsewhere any name goes,
-    /// unless some are given here; an address always goes then.
-    pub hosts: Vec<String>,
-    /// Largest request body.
-    pub body_limit_bytes: usize,
-    /// Bearer tokens. None: an admin token is made in `data_dir` at first start.
-    pub tokens: Vec<TokenSettings>,
-    /// Most WebSocket connections at once.
-    pub max_connections: usize,
-}
-
-impl Default for GatewaySettings {
-    fn default() -> Self {
-        Self {
-            listen: "127.0.0.1:7717".to_owned(),
-            hosts: Vec::new(),
-            body_limit_bytes: 1_048_576,
-            tokens: Vec::new(),
-            max_connections: 1_024,
-        }
-    }
-}
-
-/// What a token's holder may do. Each role may do what those before it may.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum AuthRole {
-    /// Its own conversations and turns.
-    Chat,
-    /// Read everything.
-    Viewer,
-    /// Decide approvals, cancel, pause, handle dead letters.
-    Operator,
-    /// Stop, kill and restart actors; configuration.
-    Admin,
-}
-
-impl AuthRole {
-    /// The word in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Viewer => "viewer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// A bearer token.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TokenSettings {
-    /// Who it is, for the audit.
-    pub name: String,
-    /// The token; at least 16 characters.
-    pub token: Secret,
-    /// What it may do.
-    pub role: AuthRole,
-}
-
 /// How the service ends.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -289,159 +222,6 @@ pub struct ApprovalSettings {
 impl Default for ApprovalSettings {
     fn default() -> Self {
         Self { timeout_secs: 3_600, grant_secs: 86_400 }
-    }
-}
-
-/// A provider's wire protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProviderKind {
-    /// OpenAI-compatible chat completions.
-    Openai,
-    /// OpenAI's Responses.
-    OpenaiResponses,
-    /// Anthropic's Messages.
-    Anthropic,
-    /// Google's Gemini.
-    Gemini,
-    /// Ollama's own chat.
-    Ollama,
-    /// Built in, deterministic, offline.
-    Demo,
-}
-
-/// How a model asks for tools.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolMode {
-    /// By the provider's own tool calls. Calls written as text are understood too, unless parsing is
-    /// strict.
-    #[default]
-    Native,
-    /// As text: the tools and how to call them stand in the system prompt.
-    Text,
-}
-
-/// How much a model is asked to think before it answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReasoningEffort {
-    /// Not at all.
-    None,
-    /// A little.
-    Low,
-    /// Some.
-    Medium,
-    /// Much.
-    High,
-}
-
-impl ReasoningEffort {
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
-
-/// Which ids of tool calls a provider takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallIdForm {
-    /// Up to 64 characters.
-    #[default]
-    Any,
-    /// Nine letters and digits, as Mistral has it.
-    Short,
-}
-
-/// A model provider profile.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProviderSettings {
-    /// `openai` (compatible chat completions), `openai_responses`, `anthropic`, `gemini`, `ollama` or
-    /// `demo`.
-    pub kind: ProviderKind,
-    /// Where it is, up to and including `/v1` (Gemini: `/v1beta`; Ollama: the host). Default: the
-    /// kind's own.
-    #[serde(default)]
-    pub base_url: Option<String>,
-    /// Its key.
-    #[serde(default)]
-    pub api_key: Option<Secret>,
-    /// The model's name.
-    #[serde(default)]
-    pub model: String,
-    /// How the model asks for tools: `native` or `text`, for models without tool calls of their own.
-    #[serde(default)]
-    pub tool_mode: ToolMode,
-    /// How much the model is asked to think. Absent: nothing is said, the model's own default holds.
-    #[serde(default)]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// Most tokens of one answer. Absent: the provider's own limit; for Anthropic, which wants a number,
-    /// 16384 and what it may think.
-    #[serde(default)]
-    pub max_output_tokens: Option<u64>,
-    /// The window a model of kind `ollama` is loaded with, in tokens. Absent: the largest
-    /// `max_context_tokens` that is set for agents that use it; else Ollama's own, which is small.
-    #[serde(default)]
-    pub num_ctx: Option<u64>,
-    /// Ids of tool calls in requests of kind `openai`: `any`, or `short` for Mistral's.
-    #[serde(default)]
-    pub call_ids: CallIdForm,
-    /// The model sees images. Absent: as far as its name tells.
-    #[serde(default)]
-    pub vision: Option<bool>,
-    /// Profiles to try when this one fails, in order.
-    #[serde(default)]
-    pub fallback: Vec<String>,
-    /// A stream that sends nothing for so many seconds has failed.
-    #[serde(default = "defaults::idle_timeout_secs")]
-    pub idle_timeout_secs: u64,
-    /// Most calls at once.
-    #[serde(default = "defaults::max_concurrency")]
-    pub max_concurrency: usize,
-    /// Tries of one call at this profile before the next in the chain.
-    #[serde(default = "defaults::max_attempts")]
-    pub max_attempts: u32,
-    /// What its tokens cost. Needed by a `max_cost`.
-    #[serde(default)]
-    pub price: Option<Price>,
-    /// Most calls begun in a minute. Absent: as many as come.
-    #[serde(default)]
-    pub requests_per_minute: Option<u32>,
-    /// The longest wait in seconds that the provider may ask for (`Retry-After`); one that asks for days is asked
-    /// again after this time.
-    #[serde(default = "defaults::max_retry_after_secs")]
-    pub max_retry_after_secs: u64,
-}
-
-impl ProviderSettings {
-    /// A profile of which only kind and model are known; the rest is what a file gets that leaves it out.
-    pub fn new(kind: ProviderKind, model: impl Into<String>) -> Self {
-        Self {
-            kind,
-            base_url: None,
-            api_key: None,
-            model: model.into(),
-            tool_mode: ToolMode::default(),
-            reasoning_effort: None,
-            max_output_tokens: None,
-            num_ctx: None,
-            call_ids: CallIdForm::default(),
-            vision: None,
-            fallback: Vec::new(),
-            idle_timeout_secs: defaults::idle_timeout_secs(),
-            max_concurrency: defaults::max_concurrency(),
-            max_attempts: defaults::max_attempts(),
-            price: None,
-            requests_per_minute: None,
-            max_retry_after_secs: defaults::max_retry_after_secs(),
-        }
     }
 }
 
@@ -542,85 +322,6 @@ pub struct ReceiptSettings {
     pub show_in_response: bool,
 }
 
-/// How much an agent may do by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AutonomyLevel {
-    /// Only tools that read.
-    Readonly,
-    /// Medium and high risk ask.
-    #[default]
-    Supervised,
-    /// Nothing asks; lists still hold.
-    Full,
-}
-
-/// What agents of this profile may do. A key that is absent restricts nothing; `[]` admits nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RiskProfile {
-    /// `readonly`, `supervised` or `full`.
-    pub level: AutonomyLevel,
-    /// Only these tools.
-    pub allowed_tools: Option<Vec<String>>,
-    /// Never these tools, whatever else admits them.
-    pub excluded_tools: Vec<String>,
-    /// Medium-risk calls of these tools don't ask.
-    pub auto_approve: Vec<String>,
-    /// Calls of these tools always ask, whatever else admits them.
-    pub always_ask: Vec<String>,
-    /// Only these shell commands, by first word; `*` is any. The list admits, it approves nothing: the risk
-    /// of each command decides as for any tool, and reading commands don't ask. Absent: any command.
-    pub allowed_commands: Option<Vec<String>>,
-    /// Paths no tool may touch, beside our own configuration and data.
-    pub forbidden_paths: Vec<PathBuf>,
-    /// Paths of the workspace that tools may read and not write.
-    pub read_only_paths: Vec<PathBuf>,
-    /// Paths of the workspace that tools may write and not read.
-    pub write_only_paths: Vec<PathBuf>,
-    /// High-risk calls are blocked instead of asked about.
-    pub block_high_risk: bool,
-    /// Most successful calls of a tool by one sender, by the tool's name. None: no limit.
-    pub rate_limits: BTreeMap<String, RateLimit>,
-    /// Where network tools may go.
-    pub network: NetworkSettings,
-}
-
-/// How often a tool may be called by one sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RateLimit {
-    /// Most calls within any minute that succeed or run; 0 is never.
-    pub per_minute: u32,
-}
-
-/// Where network tools may go. Hosts are `example.org`, `*.example.org` (all below it), an address, or a
-/// network such as `192.0.2.0/24`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NetworkSettings {
-    /// Only these hosts. Absent: every public one.
-    pub allow_hosts: Option<Vec<String>>,
-    /// Never these hosts, whatever else admits them.
-    pub deny_hosts: Vec<String>,
-    /// Only these ports of public hosts.
-    pub allow_ports: Vec<u16>,
-    /// Private destinations that are open all the same, with a port or at every port: `10.1.0.0/16`,
-    /// `127.0.0.1:8080`, `wiki.example:443`.
-    pub allow_private: Vec<String>,
-}
-
-impl Default for NetworkSettings {
-    fn default() -> Self {
-        Self {
-            allow_hosts: None,
-            deny_hosts: Vec::new(),
-            allow_ports: vec![80, 443],
-            allow_private: Vec::new(),
-        }
-    }
-}
-
 /// What a turn does when it reaches its iteration cap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -685,119 +386,6 @@ impl Default for RuntimeProfile {
             budget: BudgetSettings::default(),
             delegation: DelegationSettings::default(),
             loop_detection: LoopDetection::default(),
-        }
-    }
-}
-
-/// What there is to say of a built-in channel.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct OwnChannelSettings {
-    /// Callers that may decide approvals, by their tokens' names; `local` is whoever needs none. Default: the
-    /// turn's sender.
-    pub approvers: Option<Vec<String>>,
-    /// What happens to a message that arrives while a turn runs: `queue`, `steer`, `interrupt` or `coalesce`.
-    pub queue: QueuePolicy,
-    /// Most messages that wait, a conversation.
-    pub queue_limit: u32,
-    /// With `coalesce`: a message waits for others until so long none came, in milliseconds; five times as
-    /// long in all.
-    pub debounce_ms: u64,
-}
-
-impl Default for OwnChannelSettings {
-    fn default() -> Self {
-        Self {
-            approvers: None,
-            queue: QueuePolicy::Queue,
-            queue_limit: defaults::queue_limit(),
-            debounce_ms: defaults::debounce_ms(),
-        }
-    }
-}
-
-/// Channels, by platform, then alias. `cli` and `ws` are built in and need no section.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ChannelSettings {
-    /// The terminal's chat.
-    pub cli: OwnChannelSettings,
-    /// WebSocket clients and the web page.
-    pub ws: OwnChannelSettings,
-    /// Webhooks: `POST /v1/channels/webhook/<alias>`.
-    pub webhook: BTreeMap<String, WebhookSettings>,
-    /// Telegram bots.
-    pub telegram: BTreeMap<String, TelegramSettings>,
-}
-
-impl ChannelSettings {
-    /// All that there are, by their ids.
-    pub fn ids(&self) -> Vec<ChannelId> {
-        let own = ["cli", "ws"].map(ChannelId::new);
-        let aliases = self.webhook.keys().map(|alias| ChannelId::new(format!("webhook.{alias}")));
-        let bots = self.telegram.keys().map(|alias| ChannelId::new(format!("telegram.{alias}")));
-        own.into_iter().chain(aliases).chain(bots).collect()
-    }
-}
-
-/// What is done with a send whose outcome is unknown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUnknown {
-    /// Sent again, marked as possibly repeated.
-    #[default]
-    Resend,
-    /// Kept as a dead letter.
-    Hold,
-}
-
-/// A webhook.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WebhookSettings {
-    /// Requests must be signed with it. None: callers on loopback may post, or, once `gateway.tokens` are
-    /// configured, only callers with a token.
-    #[serde(default)]
-    pub secret: Option<Secret>,
-    /// Senders that may use it; `*` is everybody.
-    #[serde(default = "defaults::allow_all")]
-    pub allowed_users: Vec<String>,
-    /// Others may come in by a one-time code (`rookery pair new`).
-    #[serde(default)]
-    pub pairing: bool,
-    /// Senders that may decide approvals. Default: the turn's sender.
-    #[serde(default)]
-    pub approvers: Option<Vec<String>>,
-    /// Replies are posted there too, signed with the secret.
-    #[serde(default)]
-    pub reply_url: Option<String>,
-    /// What happens to a message that arrives while a turn runs: `queue`, `steer`, `interrupt` or `coalesce`.
-    #[serde(default)]
-    pub queue: QueuePolicy,
-    /// Most messages that wait, a conversation.
-    #[serde(default = "defaults::queue_limit")]
-    pub queue_limit: u32,
-    /// With `coalesce`: a message waits for others until so long none came, in milliseconds; five times as
-    /// long in all.
-    #[serde(default = "defaults::debounce_ms")]
-    pub debounce_ms: u64,
-    /// What is done with a post to `reply_url` whose outcome is unknown: `resend` or `hold`.
-    #[serde(default)]
-    pub on_unknown: OnUnknown,
-}
-
-impl Default for WebhookSettings {
-    fn default() -> Self {
-        Self {
-            secret: None,
-            allowed_users: defaults::allow_all(),
-            pairing: false,
-            approvers: None,
-            reply_url: None,
-            queue: QueuePolicy::Queue,
-            queue_limit: defaults::queue_limit(),
-            debounce_ms: defaults::debounce_ms(),
-            on_unknown: OnUnknown::Resend,
         }
     }
 }

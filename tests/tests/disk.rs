@@ -98,11 +98,11 @@ impl Drop for Small {
 async fn on_a_full_disk_readiness_names_it_and_space_makes_it_ready_again() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("small");
-    let Some(small) = Small::mount(&at, "3m") else { return };
+    let Some(small) = Small::mount(&at, "6m") else { return };
     let config = Config::new().store(&format!("path = \"{}/rookery.db\"", at.display()));
     let world = World::start(program!(), config).await;
     let ballast = at.join("ballast");
-    std::fs::write(&ballast, vec![0_u8; 1_000_000]).unwrap();
+    std::fs::write(&ballast, vec![0_u8; 4_000_000]).unwrap();
     let (taken, refusal) = fill(&world).await;
     assert!(refusal.contains("is full"), "{refusal}");
     let said = readiness(&world, false).await;

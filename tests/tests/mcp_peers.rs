@@ -146,7 +146,8 @@ async fn the_reference_server_is_driven_over_http_and_comes_back_after_it_was_ki
 
     server.kill().await.unwrap();
     let (states, texts) = results(&world, "two", echo("nobody hears")).await;
-    assert_eq!(states, ["failed"], "{texts:?}");
+    // I5: the request may have left before the connection broke.
+    assert_eq!(states, ["unknown"], "{texts:?}");
     let _server = start();
     world
         .mcp_when("remote", "connected anew", |state| {
