@@ -29,6 +29,8 @@ pub struct Run {
     ended: Option<Finished>,
     /// The record has to be looked at before anything is waited for.
     look: bool,
+    /// Events are gone: perhaps the end is among them.
+    lost: bool,
     detached: bool,
 }
 
@@ -63,7 +65,17 @@ impl Run {
         root: Address<EmbeddedMsg>,
         known: bool,
     ) -> Self {
-        Self { turn, events, store, stopper, root, ended: None, look: known, detached: false }
+        Self {
+            turn,
+            events,
+            store,
+            stopper,
+            root,
+            ended: None,
+            look: known,
+            lost: false,
+            detached: false,
+        }
     }
 
     /// The turn's id.
@@ -78,15 +90,28 @@ impl Run {
             if self.look && self.look().await {
                 break;
             }
-            let event = tokio::time::timeout(LOOK_AGAIN, self.events.next()).await;
-            match event {
-                Ok(HubItem::Event(event)) if event.turn == self.turn => {
+            // What is there already comes first: a turn may have ended before anybody follows it.
+            let item = match self.events.try_next() {
+                Some(item) => item,
+                None if std::mem::take(&mut self.lost) => {
+                    self.look = true;
+                    continue;
+                }
+                None => match tokio::time::timeout(LOOK_AGAIN, self.events.next()).await {
+                    Ok(item) => item,
+                    Err(_) => {
+                        self.look = true;
+                        continue;
+                    }
+                },
+            };
+            match item {
+                HubItem::Event(event) if event.turn == self.turn => {
                     self.see(&event.kind);
                     return Some(event.kind.clone());
                 }
-                Ok(HubItem::Event(_)) => {}
-                // Events are gone, or none comes: perhaps the end is among them.
-                Ok(HubItem::Gap { .. }) | Err(_) => self.look = true,
+                HubItem::Event(_) => {}
+                HubItem::Gap { .. } => self.lost = true,
             }
         }
         None
