@@ -100,20 +100,35 @@ async fn on_a_full_disk_readiness_names_it_and_space_makes_it_ready_again() {
     let at = folder.path().join("small");
     let Some(small) = Small::mount(&at, "6m") else { return };
     let config = Config::new().store(&format!("path = \"{}/rookery.db\"", at.display()));
-    let world = World::start(program!(), config).await;
+    let mut world = World::start(program!(), config).await;
     let ballast = at.join("ballast");
     std::fs::write(&ballast, vec![0_u8; 4_000_000]).unwrap();
-    let (taken, refusal) = fill(&world).await;
+    let (mut taken, _) = fill(&world).await;
+    // What the log gave back when it was moved into the database goes too.
+    let rest = at.join("rest");
+    use_up(&rest);
+    let (more, refusal) = fill(&world).await;
+    taken.extend(more);
     assert!(refusal.contains("is full"), "{refusal}");
     let said = readiness(&world, false).await;
     assert!(said.contains("is full") && said.contains(&at.display().to_string()), "{said}");
     std::fs::remove_file(&ballast).unwrap();
+    std::fs::remove_file(&rest).unwrap();
     readiness(&world, true).await;
     for turn in &taken {
         assert_eq!(world.api.ended(turn).await.result(), "answered");
     }
-    world.finish().await;
+    // Its database is not where the closing look expects it.
+    world.stop().await;
+    world.over();
     drop(small);
+}
+
+/// Writes a file until the disk takes no more.
+fn use_up(path: &Path) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(path).unwrap();
+    while file.write_all(&[0; 4_096]).is_ok() {}
 }
 
 // I1: a database without a name is not written to
