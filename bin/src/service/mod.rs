@@ -43,6 +43,8 @@ use rookery_supervisors::supervisor::{StopLog, SupervisorMsg};
 use crate::logging::make_private;
 use store_health::StoreHealth;
 
+/// So long after it is ready nothing of the start goes on any more.
+const SETTLED: Duration = Duration::from_secs(1);
 /// How long the tree may take until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -108,7 +110,17 @@ impl Running {
 
     /// Resolves when the service ended although nobody asked, with its cause.
     pub async fn ended(&mut self) -> String {
-        match self.root.handle.ended().await {
+        let root = self.root.handle.ended();
+        tokio::pin!(root);
+        // What was still on its way when the service became ready has been done by then.
+        let reason = match tokio::time::timeout(SETTLED, &mut root).await {
+            Ok(reason) => reason,
+            Err(_) => {
+                trim::startup_code();
+                root.await
+            }
+        };
+        match reason {
             ExitReason::Failed { error, .. } => format!("the service gave up: {error}"),
             other => format!("the service ended: {other}"),
         }
