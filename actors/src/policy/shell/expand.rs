@@ -240,7 +240,12 @@ impl Walk<'_> {
         };
         let known = |name: &str| self.scope.vars.get(name).is_some_and(numbers);
         let plain = |c: char| c.is_ascii_alphanumeric() || "_ +-*/%()<>&|^!?:$".contains(c);
-        if names.into_iter().all(known) && inner.chars().all(plain) && !inner.contains("$(") {
+        let steps = inner.contains("++") || inner.contains("--");
+        if !steps
+            && names.into_iter().all(known)
+            && inner.chars().all(plain)
+            && !inner.contains("$(")
+        {
             word.items.push(Item::Number);
         } else {
             self.odd_word(word);

@@ -86,7 +86,9 @@ fn matching(name: &[Char], folder: &Path, entries: &mut usize) -> Option<Vec<Str
         }
         let Ok(entry) = entry else { continue };
         let file = entry.file_name().into_string().ok()?;
-        if (dotted || !file.starts_with('.')) && glob.is_match(&file) {
+        // What `?` is, a byte or a character, is a matter of the locale.
+        let may = !file.is_ascii() && name.contains(&('?', false));
+        if (dotted || !file.starts_with('.')) && (may || glob.is_match(&file)) {
             found.push(file);
         }
     }

@@ -318,6 +318,11 @@ impl Walk<'_> {
         let mut files = Vec::new();
         let mut words = arguments.iter();
         while let Some(argument) = words.next() {
+            // What stands behind the program is a file, or an assignment, whatever it looks like.
+            if !files.is_empty() {
+                files.push(argument);
+                continue;
+            }
             if argument.exact().is_none() && argument.text.starts_with('-') && argument.text != "-F"
             {
                 return self.unclear(&format!("an option of `{name}` is only known when it runs"));

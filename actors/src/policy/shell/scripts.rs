@@ -109,7 +109,10 @@ fn ends(text: &str) -> Option<&str> {
 
 /// Whether an `awk` program neither runs programs nor opens files of its own.
 pub(super) fn awk_only_prints(program: &str) -> bool {
-    let reaches = ["system", "getline", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO"];
+    let reaches = [
+        "system", "getline", "close", "fflush", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "SYMTAB",
+        "FUNCTAB",
+    ];
     let pipes = program.replace("||", "").contains(['|', '@']);
     let writes = program.contains('>') && program.contains("print");
     !pipes && !writes && !reaches.iter().any(|word| program.contains(word))

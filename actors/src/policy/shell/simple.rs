@@ -34,9 +34,11 @@ impl Walk<'_> {
         let arguments = self.arguments(&simple.words);
         // Only the shell itself knows its functions: what a wrapper runs is a program.
         let function = arguments.first().and_then(Argument::exact);
-        if function.is_some_and(|name| self.functions.contains(name)) {
+        if let Some(bases) = function.and_then(|name| self.functions.get(name)) {
             if self.links.made {
                 self.unclear(AFTER_LINKS);
+            } else if *bases != self.scope.bases || self.links.changed {
+                self.unclear("a function runs elsewhere, or later, than it was judged for");
             }
             return;
         }
@@ -218,14 +220,14 @@ impl Walk<'_> {
     }
 }
 
-/// `{name}`, written so: directly before a redirection it is no word.
+/// `{name}` or `{name[…]}`, written so: directly before a redirection it is no word.
 fn names_a_variable(word: &Word) -> bool {
-    let bare = |item: &Item| if let Item::Char(c, false) = item { Some(*c) } else { None };
-    let text: Option<String> = word.items.iter().map(bare).collect();
-    text.as_deref().and_then(|text| text.strip_prefix('{')?.strip_suffix('}')).is_some_and(|name| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    })
+    let [Item::Char('{', false), Item::Char(first, false), rest @ ..] = &word.items[..] else {
+        return false;
+    };
+    let ends = rest.last() == Some(&Item::Char('}', false));
+    ends && (first.is_ascii_alphabetic() || *first == '_')
+        && !rest.contains(&Item::Char(',', false))
 }
 
 /// Without `.` and with `..` taken back, as text.

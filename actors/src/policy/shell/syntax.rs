@@ -92,6 +92,11 @@ pub(super) fn parse(text: &str) -> Result<Tree, String> {
     if let Some(c) = text.chars().find(|&c| is_hidden(c) && !matches!(c, '\n' | '\t')) {
         return Err(format!("it holds the hidden character U+{:04X}", u32::from(c)));
     }
+    // What a shell takes for one word there, a reader of it, and the grammar, may take for two.
+    let joins = |at: usize| !text[..at].ends_with(|c: char| c.is_whitespace());
+    if text.match_indices("\\\n").any(|(at, _)| at > 0 && joins(at)) {
+        return Err("a line of it is continued within a word".to_owned());
+    }
     if text.bytes().filter(|b| b"({[`|;&<\"".contains(b)).nth(MAX_MARKS).is_some() {
         return Err("it has more parts than are judged".to_owned());
     }

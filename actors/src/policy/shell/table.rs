@@ -118,10 +118,12 @@ pub(super) struct Entry {
     pub(super) here: bool,
 }
 
-/// The row of a program or of `git SUBCOMMAND`, under this name or a versioned one (`python3.12`).
+/// The row of a program or of `git SUBCOMMAND`. An interpreter has one under versioned names too
+/// (`python3.12`); of another program with a number behind it nothing is known.
 pub(super) fn entry(name: &str) -> Option<&'static Entry> {
-    let stem = || name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
-    PROGRAMS.get(name).or_else(|| PROGRAMS.get(stem()).filter(|_| !stem().is_empty()))
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let versioned = |entry: &&Entry| matches!(entry.class, Class::Interpreter | Class::Installs);
+    PROGRAMS.get(name).or_else(|| PROGRAMS.get(stem).filter(versioned))
 }
 
 /// Whether a file among a program's words may be a text it runs, under this name or a versioned one. Of a

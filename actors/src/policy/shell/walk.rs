@@ -56,7 +56,7 @@ pub fn judge(command: &str, rules: Rules<'_>) -> Finding {
         rules,
         found: Finding::nothing(),
         scope: Scope { bases: rules.bases.to_vec(), ..Scope::default() },
-        functions: HashSet::new(),
+        functions: HashMap::new(),
         assigned: HashMap::new(),
         worded: HashSet::new(),
         links: Links {
@@ -82,8 +82,8 @@ pub(super) struct Walk<'a> {
     pub(super) rules: Rules<'a>,
     pub(super) found: Finding,
     pub(super) scope: Scope,
-    /// Functions that are surely defined by now; their bodies were judged.
-    pub(super) functions: HashSet<String>,
+    /// Functions that are surely defined by now, and the folders their bodies were judged for.
+    pub(super) functions: HashMap<String, Vec<String>>,
     /// How often each name is assigned in the text at hand.
     pub(super) assigned: HashMap<String, u32>,
     /// Words that stand in the text as they are where a name may be assigned; they are counted as such.
@@ -436,7 +436,7 @@ impl Walk<'_> {
         let top = node.parent().is_some_and(|parent| parent.kind() == "program");
         let background = node.next_sibling().is_some_and(|next| next.kind() == "&");
         if bodies == 1 && top && !background {
-            self.functions.insert(name.to_owned());
+            self.functions.insert(name.to_owned(), self.scope.bases.clone());
         }
     }
 

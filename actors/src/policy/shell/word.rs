@@ -114,6 +114,11 @@ impl Word {
         if let Some(loose) = self.uncertain() {
             return vec![loose];
         }
+        // A shell takes braces apart before it looks at variables: `$x{b,c}` is `$xb $xc`.
+        let bare = |item: &Item| matches!(item, Item::OneOf(_, false));
+        if self.items.iter().any(bare) && self.items.contains(&Item::Char('{', false)) {
+            return vec![self.loose()];
+        }
         let Some(alternatives) = self.alternatives() else {
             return vec![self.prefix(Certainty::Loose)];
         };
@@ -140,12 +145,19 @@ impl Word {
     /// Whether what it finds among files can be taken for an option, whatever files there come to be.
     pub(super) fn finds_options(&self) -> bool {
         let pattern = |item: &Item| matches!(item, Item::Char('*' | '?' | '[', false));
+        // The first that says something: a value may be empty.
         let begins = |item: &Item| match item {
-            Item::Char(c, quoted) => *c == '-' || (!quoted && matches!(c, '*' | '?' | '[' | '{')),
-            Item::OneOf(values, _) => values.iter().any(|value| value.starts_with('-')),
-            Item::Unknown(_) | Item::Number => true,
+            Item::Char(c, quoted) => {
+                Some(*c == '-' || (!quoted && matches!(c, '*' | '?' | '[' | '{')))
+            }
+            Item::OneOf(values, _) if values.iter().any(|value| value.starts_with('-')) => {
+                Some(true)
+            }
+            Item::OneOf(values, _) if values.iter().any(String::is_empty) => None,
+            Item::OneOf(..) => Some(false),
+            Item::Unknown(_) | Item::Number => Some(true),
         };
-        self.items.iter().any(pattern) && self.items.first().is_some_and(begins)
+        self.items.iter().any(pattern) && self.items.iter().find_map(begins).unwrap_or(false)
     }
 
     /// Any number of arguments of which only the beginning is known.
@@ -208,7 +220,7 @@ impl Word {
 /// Whether a value stays one word without quotes.
 fn is_solid(value: &str) -> bool {
     !value.is_empty()
-        && !value.contains(|c: char| c.is_whitespace() || matches!(c, '*' | '?' | '['))
+        && !value.contains(|c: char| c.is_whitespace() || matches!(c, '*' | '?' | '[' | '\\'))
 }
 
 /// Whether `$` followed by this is an expansion.
