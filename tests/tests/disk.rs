@@ -119,7 +119,8 @@ async fn on_a_full_disk_readiness_names_it_and_space_makes_it_ready_again() {
         assert_eq!(world.api.ended(turn).await.result(), "answered");
     }
     // Its database is not where the closing look expects it.
-    world.stop().await;
+    let ended = world.stop().await;
+    assert_eq!(ended.code, Some(0), "{}", world.service.log_tail(40));
     world.over();
     drop(small);
 }

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::observe::{EventHub, ObserverHandle};
 use crate::runtime::{Ctx, Supervised};
-use crate::store::StoreClient;
+use crate::store::{StoreClient, return_claim};
 
 /// How many times its debounce a message waits for others at most.
 const MOST_DEBOUNCES: u32 = 5;
@@ -168,15 +168,6 @@ async fn accept(
         return_claim(&args.store, &claim).await;
     }
     Ok(outcome)
-}
-
-/// Nobody took the claim over: its row waits, and the router's sweep finds it.
-pub(crate) async fn return_claim(store: &StoreClient, claim: &TurnClaim) {
-    let record = &claim.record;
-    if let Err(error) = store.return_claim(record.id, record.conversation_id, claim.fence).await {
-        // It is claimed again all the same, as an attempt that crashed.
-        tracing::warn!(turn = %record.id, %error, "a turn that did not begin could not be given back");
-    }
 }
 
 /// The record is durable: clients, router and sender may know. Gives the claim back that the router has

@@ -25,10 +25,9 @@ use rookery_messages::turn::{Outcome, TurnClaim, TurnError, TurnFinish, TurnMsg,
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::channel::intake::return_claim;
 use crate::observe::TurnVoice;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
-use crate::store::commit_patiently;
+use crate::store::{commit_patiently, return_claim};
 use crate::turn::delegate::{granted, notice};
 use crate::turn::{AgentBundle, ChannelFacts, TurnActor, TurnArgs, TurnDeps};
 

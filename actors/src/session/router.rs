@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::actor::{SessionActor, SessionArgs};
-use crate::channel::intake::return_claim;
 use crate::runtime::{ChildExit, Ctx, SpawnSpec, Supervised, TaskKey};
+use crate::store::return_claim;
 use crate::turn::TurnDeps;
 
 /// How often it looks for rows nobody owns.

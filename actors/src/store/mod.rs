@@ -15,6 +15,6 @@ mod tests;
 
 pub use actor::{OpenStore, OpenedStore, StoreActor};
 pub use client::StoreClient;
-pub use patient::commit_patiently;
+pub use patient::{commit_patiently, return_claim};
 pub use readers::ReadReply;
 pub use writer::{StoreThreads, WriteReply};

@@ -1,8 +1,9 @@
-//! A commit that is not given up for a passing reason.
+//! A commit that is not given up for a passing reason, and a claim that nobody could take over.
 
 use std::time::Duration;
 
 use rookery_messages::store::{CommitAck, StoreError, TurnCommit};
+use rookery_messages::turn::TurnClaim;
 use tokio::time::sleep;
 
 use super::client::StoreClient;
@@ -25,5 +26,14 @@ pub async fn commit_patiently(
             }
             answer => return answer,
         }
+    }
+}
+
+/// Nobody took the claim over: its row waits, and the router's sweep finds it.
+pub async fn return_claim(store: &StoreClient, claim: &TurnClaim) {
+    let record = &claim.record;
+    if let Err(error) = store.return_claim(record.id, record.conversation_id, claim.fence).await {
+        // It is claimed again all the same, as an attempt that crashed.
+        tracing::warn!(turn = %record.id, %error, "a turn that did not begin could not be given back");
     }
 }

@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 const SECRET: &str = "whsec-0123456789abcdef";
+/// Most bodies that wait for one program.
+const MOST_WAITING: usize = 256;
+
 /// The conversation that requests for approval are posted to.
 const APPROVALS: &str = "approvals";
 
@@ -37,7 +40,7 @@ pub struct Posts {
     line: Arc<Line>,
     book: Arc<Mutex<Book>>,
     /// A program for each person: it posts in order.
-    programs: Mutex<HashMap<String, mpsc::UnboundedSender<Value>>>,
+    programs: Mutex<HashMap<String, mpsc::Sender<Value>>>,
 }
 
 impl Posts {
@@ -54,11 +57,11 @@ impl Posts {
         self.book.lock().open += 1;
         let mut programs = self.programs.lock();
         let program = programs.entry(who.to_owned()).or_insert_with(|| {
-            let (give, take) = mpsc::unbounded_channel();
+            let (give, take) = mpsc::channel(MOST_WAITING);
             tokio::spawn(program(take, self.line.address(), Arc::clone(&self.book)));
             give
         });
-        program.send(body).unwrap();
+        program.try_send(body).unwrap();
     }
 
     fn message(&self, who: &str, conversation: &str, text: &str) -> Value {
@@ -72,11 +75,7 @@ impl Posts {
 }
 
 /// Posts what it is given, each until there is an answer that says what became of it.
-async fn program(
-    mut bodies: mpsc::UnboundedReceiver<Value>,
-    address: SocketAddr,
-    book: Arc<Mutex<Book>>,
-) {
+async fn program(mut bodies: mpsc::Receiver<Value>, address: SocketAddr, book: Arc<Mutex<Book>>) {
     let client = http_client();
     let url = format!("http://{address}/v1/channels/webhook/ci");
     while let Some(body) = bodies.recv().await {
